@@ -274,6 +274,8 @@ class PosteriorAgent(Agent):
         copied = super()._copy_agent()
         if self._posterior is not None:
             copied._posterior = self._posterior.fork_for_decision(self.evidence, keeps_draws)
+            if copied._posterior is self._posterior and not keeps_draws:
+                self._find_diagnostics()  # of the last `act`: what is asked starts its notes anew
         return copied
 
 
