@@ -265,6 +265,7 @@ class Unaware(Posterior):
         return rng.standard_normal(self.shape)
 
 
+ROW = np.eye(3)[:1], [1.0]
 LISTED, UNAWARE = NormalInverseGamma(shape=[1.0, 2.0, 3.0]), Unaware(PROBLEM)
 REFUSED = [
     (lambda: BanditProblem(Gaussian(None), Normal(0, 1), 2), "NormalInverseGamma", "Normal("),
@@ -277,6 +278,11 @@ REFUSED = [
     (lambda: fit_prior(Gaussian(None), [1, 2], [1.0, 2.0]), "likelihood", "known std", "None"),
     (lambda: PROBLEM.likelihood.reward_std(0.0), "likelihood", "known std", "None"),
     (lambda: oracle.action_probabilities(PROBLEM, [1, 0, 0], [1, 0, 0]), "squares", "None"),
+    (
+        lambda: oracle.action_probabilities(WITH_FEATURES, ROW, np.eye(3), squares=[1.0, 0, 0]),
+        "squares must be left out where arms have features",
+        "[1.0, 0, 0]",
+    ),
 ]
 
 
