@@ -59,6 +59,17 @@ def test_a_mean_without_expectation_has_one_below_a_level(shape):
     np.testing.assert_allclose(law.partial_moment(shape, 2.0, x), found, rtol=1e-10)
 
 
+def test_bounds_far_above_an_average_are_where_the_divergence_says():
+    """y - 1 + e^-y, y = log of the ratio: within some 2^-53 of y. Rates next to 1 round to it."""
+    distances = np.array([[0.5, 1.001, 3.0, 37.0, 200.0, 300.0, 690.0]])
+    bounds, average = np.empty((2, 1, 7)), np.full((1, 7), 0.3)
+    for code, found in zip((INVERSE_GAMMA, BETA), bounds, strict=True):
+        kernels.find_upper_means(code, average, distances, found)
+    y = np.log(bounds[0] / average)
+    np.testing.assert_allclose(y - 1 + np.exp(-y), distances, rtol=1e-14)
+    assert (bounds[1, 0, 3:] == 1.0).all() and (bounds[1, 0, :3] < 1.0).all()
+
+
 @every_law
 def test_log_density_along_the_line_is_the_laws_own(code):
     _, parameters, x = CASES[code]
