@@ -131,7 +131,7 @@ def action_probabilities_with_error(
     for name, given in (("counts", counts), ("sums", sums)):
         check_arm_order(name, given, num_arms)
     num_pulls, totals = check_statistics(counts, sums, problem.likelihood, shape)
-    centred = check_squares(squares, num_pulls, totals, problem.likelihood)
+    centred = check_squares(squares, num_pulls, totals, problem)
     solve: Callable[..., Any]  # the probabilities, their error, and more
     if problem.offers("arm_log_density"):
         solve = partial(integrate_arms, Arms(problem, prices), tolerance or QUADRATURE_TOLERANCE)

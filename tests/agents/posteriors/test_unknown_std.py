@@ -302,6 +302,10 @@ def test_impossible_squares_are_refused_and_nothing_is_learned():
     ]
     data = [2, 0, 0], [3.0, 0.0, 0.0]
     check_refusals(lambda one, squares: one.warm_start(*data, squares=squares), rows)
+    far = 1e8 + REWARDS[:2]  # squares near 2e16 are spaced by 4; q = 1.1, b = 0.7
+    totals = [2, 0, 0], [far.sum(), 0.0, 0.0]
+    hidden = [(far @ far, 0.0, 0.0), "squares must be spaced", "observe single rewards"]
+    check_refusals(lambda squares: agent.warm_start(*totals, squares=squares), [hidden])
     vast = 1e200, "reward must be a number from -1"
     check_refusals(lambda reward: agent.observe(0, reward), [vast])
     assert not any(one.counts.any() for one in (agent, known)) and not agent.evidence.squares.any()
