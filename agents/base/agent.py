@@ -348,7 +348,7 @@ class Agent(Decider, metaclass=AgentMeta):
             for name, given in (("counts", counts), ("sums", sums), ("squares", squares)):
                 check_arm_order(name, given, self._num_arms)
             totals = check_statistics(counts, sums, rule, self.lane_counts.shape)
-            centred = check_squares(squares, *totals, rule)
+            centred = check_squares(squares, *totals, self.problem)
             self.evidence.add_totals(*totals, *([] if centred is None else [centred]))
             return
         if rule.needs_squares:
@@ -366,7 +366,7 @@ class Agent(Decider, metaclass=AgentMeta):
                 raise ValueError(message(name, condition, given))
         axes = ("row",) if len(shape) == 1 else ("row", "arm")
         totals = check_statistics(counts, sums, rule, shape, axes)
-        check_squares(squares, *totals, rule)
+        check_squares(squares, *totals, self.problem)
         is_known = totals[0] > 0
         self.evidence.add_totals(features[is_known], *(each[is_known] for each in totals))
 

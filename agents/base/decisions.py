@@ -193,7 +193,9 @@ class Decider(Lanes):
             size = self._show_many(observation, size, available, values, costs, floor)
             self._prepare_decision(size)
             with self._generator_kept():
-                probabilities = self._copy_agent(keeps_draws=True)._find_probabilities(size)
+                asked = self._copy_agent(keeps_draws=True)
+                probabilities = asked._find_probabilities(size)
+            self._take_diagnostics(asked)
             probabilities = raise_to_floor(probabilities, floor, *self._available)
             if size is not None and not self._has_features:
                 probabilities = np.tile(probabilities, (size, 1))
@@ -496,6 +498,9 @@ class Decider(Lanes):
 
     def _prepare_decision(self, size: int | None) -> None:
         """Bring what a subclass remembers to the data before `decide`, as its `_choose` would."""
+
+    def _take_diagnostics(self, asked: Self) -> None:
+        """Take what a copy has noted of the decision that `decide` asked of it."""
 
     def _count_decisions(self, num_decisions: int) -> None:
         """Take note of so many decisions in each lane, where a subclass has a clock."""

@@ -30,6 +30,10 @@ BETA, INVERSE_GAMMA, NORMAL, GAMMA = range(4)
 
 TINY = 1e-300
 
+NEAR_0, NEAR_1 = 1e-20, 1e-8
+"""Powers so near to 0 stand for 0: Gamma(a, z) is E_1(z), to rounding; and where a - 1 divides a
+difference, whose rounding is as much."""
+
 LOGITS = np.linspace(-28.0, 28.0, 113)
 """Of probabilities at which quantiles are integrated by the trapezoidal rule."""
 
@@ -137,10 +141,19 @@ def _mean_inverse_gamma(shape: Any, scale: Any) -> Any:
 
 
 def _partial_inverse_gamma(shape: Any, scale: Any, x: Any) -> Any:
-    """Return what `partial_moment` does; the second is NaN without expectation."""
+    """Return what `partial_moment` does, which is finite below a level without an expectation too.
+
+    With a the shape and z = scale / x the second is scale Gamma(a - 1, z) / Gamma(a), of which
+
+        Gamma(a - 1, z) = (Gamma(a, z) - z^(a - 1) e^-z) / (a - 1)    for a < 1, and E_1(z) for 1.
+    """
     levels = scale / np.maximum(x, TINY)
-    total = scale / np.maximum(shape - 1, TINY) * special.gammaincc(shape - 1, levels)
-    return special.gammaincc(shape, levels), np.where(shape > 1, total, np.nan)
+    below, power = special.gammaincc(shape, levels), shape - 1
+    above = np.maximum(power, NEAR_0)
+    total = special.gammaincc(above, levels) / above
+    under, z = np.clip(power, -1.0, -NEAR_1), np.maximum(levels, TINY)
+    of_few = (below - z**under * np.exp(-z) / special.gamma(1 + under)) / under
+    return below, scale * np.where(power < -NEAR_1, of_few, total)
 
 
 def _partial_normal(h: Any, tau: Any, x: Any) -> Any:

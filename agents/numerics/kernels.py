@@ -33,6 +33,8 @@ from bandit_gym.numerics.compiled import inner, kernel
 
 MAX_NEWTON_STEPS = 60
 PRECISION = 4 * 2.0**-53
+NUM_LOG_STEPS = 4
+LOG_2 = math.log(2.0)
 
 MEANS_PER_BLOCK = 400
 """Means drawn at a time, of one arm or of several: enough for loops to pay, and few enough for
@@ -283,10 +285,26 @@ def find_upper_means(
 
 @inner
 def find_upper_mean(family: int, average: float, distance: float) -> float:
-    """Do as `find_upper_means` for one arm: Newton's steps, kept between the nearest bounds."""
+    """Do as `find_upper_means` for one arm: Newton's steps, kept between the nearest bounds.
+
+    Far above an average of 1 steps are in y = log x, where the divergence of exponential rewards,
+
+        y - 1 + e^-y = distance,
+
+    is nearly straight: from y = distance + 1, which is above the root, they fall to it.
+    """
     top = 1.0 if family == BETA else math.inf
     if distance == 0.0 or average >= top:
         return average
+    if family == INVERSE_GAMMA and distance > 1.0:
+        y = distance + 1.0
+        for _ in range(NUM_LOG_STEPS):
+            y -= (y - 1.0 - distance + math.exp(-y)) / (1.0 - math.exp(-y))
+        return average * math.exp(y)
+    if family == BETA:  # between 1 - 2^-53 and 1 there is no number
+        off = 1.0 - average
+        if off * (math.log(off) + 53.0 * LOG_2) + average * math.log(average) <= distance:
+            return top
     low, high, root = average, top, math.sqrt(distance)
     x = average + root * math.sqrt(2.0 * reward_variance(family, average)) + distance
     for _ in range(MAX_NEWTON_STEPS):

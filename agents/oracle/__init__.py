@@ -36,6 +36,7 @@ from bandit_gym.checks import (
     check_real,
     check_squares,
     check_statistics,
+    message,
 )
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.problem import BanditProblem, ContextualProblem, check_problem
@@ -121,13 +122,16 @@ def action_probabilities_with_error(
         worth = check_per_arm("values", 1.0 if values is None else values, sizes, is_positive=True)
         prices = worth[0], check_per_arm("costs", 0.0 if costs is None else costs, sizes)[0]
     if isinstance(problem, ContextualProblem):
+        if squares is not None:
+            condition = "be left out where arms have features, whose rewards are all given"
+            raise ValueError(message("squares", condition, squares))
         best, error = contextual_probabilities(problem, counts, sums, tolerance, prices)
         return best, np.array(error)
     shape = check_arms("counts", counts, num_arms)
     for name, given in (("counts", counts), ("sums", sums)):
         check_arm_order(name, given, num_arms)
     num_pulls, totals = check_statistics(counts, sums, problem.likelihood, shape)
-    centred = check_squares(squares, num_pulls, totals, problem.likelihood)
+    centred = check_squares(squares, num_pulls, totals, problem)
     solve: Callable[..., Any]  # the probabilities, their error, and more
     if problem.offers("arm_log_density"):
         solve = partial(integrate_arms, Arms(problem, prices), tolerance or QUADRATURE_TOLERANCE)

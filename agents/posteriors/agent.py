@@ -267,10 +267,15 @@ class PosteriorAgent(Agent):
             self.belief()
             self._posterior.renew_draws(self.rng)
 
+    def _take_diagnostics(self, asked: Self) -> None:
+        self._last_belief, self._diagnostics = asked._last_belief, asked._diagnostics
+
     def _copy_agent(self, keeps_draws: bool = False) -> Self:
         copied = super()._copy_agent()
         if self._posterior is not None:
             copied._posterior = self._posterior.fork_for_decision(self.evidence, keeps_draws)
+            if copied._posterior is self._posterior and not keeps_draws:
+                self._find_diagnostics()  # of the last `act`: what is asked starts its notes anew
         return copied
 
 

@@ -35,8 +35,9 @@ MAX_REWARD = 1e150
 MAX_FEATURE = 1e100
 """Larger features have squares, and products of these, that are no numbers."""
 
-MAX_SQUARE_ROUNDING = 1e-9
-"""Of a sum of squared rewards, as a share, by which it may be below sums^2 / counts."""
+MAX_SQUARE_ROUNDING, MAX_HIDDEN = 1e-9, 1e-3
+"""Of a sum of squared rewards, as a share, by which it may be below sums^2 / counts; and spacing of
+numbers there, as a share of what says how large the deviation of rewards is."""
 
 MAX_SUM_ERROR = 0.01
 """From one, of the sum of probabilities that an agent finds; those here are off by some 1e-6."""
@@ -262,18 +263,25 @@ def check_arm_order(name: str, totals: Any, num_arms: int) -> None:
             raise ValueError(message(name, condition, labels.tolist(), remedy))
 
 
-def check_squares(squares: Any, counts: IntArray, sums: FloatArray, rule: Any) -> FloatArray | None:
-    """Return (..., K) sums of squared rewards less s^2 / n, or None where they are not needed.
+def check_squares(
+    squares: Any, counts: IntArray, sums: FloatArray, problem: Any
+) -> FloatArray | None:
+    """Return (..., K) sums q of squared rewards less s^2 / n, or None where they are not needed.
+
+    The posterior of the variance has the scale b + q / 2, b the prior's, and more. Sums of squares
+    far from 0 are rounded by half of the spacing of numbers there, which is to be small beside it.
 
     Args:
         squares: sums of squared rewards; anything that broadcasts to the shape of counts.
         counts: (..., K) pulls.
         sums: (..., K) total rewards.
-        rule: the likelihood, which says whether squares are needed.
+        problem: whose likelihood says whether squares are needed.
 
     Raises:
-        ValueError: if they are needed and not given, or the other way round, or are below s^2 / n.
+        ValueError: if they are needed and not given, or the other way round, are below s^2 / n, or
+            are so large that their rounding hides q.
     """
+    rule = problem.likelihood
     if (squares is None) == rule.needs_squares:
         what = "be given where" if squares is None else "be left out unless"
         raise ValueError(message("squares", f"{what} the std of rewards is None", squares))
@@ -285,7 +293,12 @@ def check_squares(squares: Any, counts: IntArray, sums: FloatArray, rule: Any) -
     is_wrong |= (counts == 0) & (values != 0)
     condition = "be sums of squared rewards, finite and at least sums^2 / counts"
     _refuse_arm("squares", condition, values, is_wrong)
-    return np.maximum(centred, 0.0)
+    centred = np.maximum(centred, 0.0)
+    is_hidden = np.spacing(values) > MAX_HIDDEN * (2 * np.asarray(problem.prior.scale) + centred)
+    condition = "be spaced, as floats, by under 0.001 (squares - sums^2 / counts + 2 prior.scale)"
+    remedy = "observe single rewards, or take a number near them from rewards and prior.mean"
+    _refuse_arm("squares", condition, values, is_hidden, remedy)
+    return centred
 
 
 def check_arms(name: str, values: Any, num_arms: int) -> tuple[int, ...]:

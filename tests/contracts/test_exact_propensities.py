@@ -17,7 +17,7 @@ from agents.oracle import action_probabilities
 from bandit_gym import best_arm_probabilities
 from bandit_gym.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
-from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal
+from bandit_gym.priors import Beta, Gamma, HierarchicalBeta, InverseGamma, Normal
 from bandit_gym.problem import BanditProblem
 
 ALLOWED = 1e-7
@@ -201,6 +201,15 @@ def test_where_integrals_miss_their_precision_draws_answer_and_are_doubted(monke
     np.testing.assert_array_equal(found[1], exact[1])
     np.testing.assert_allclose(found[0], exact[0], atol=4 * 0.5 / np.sqrt(1000))  # of the draws
     assert posterior.doubts.tolist() == [Doubt.FEW_EFFECTIVE_SAMPLES, 0]
+    agent.decide()
+    assert agent.diagnostics()["doubts"].tolist() == [Doubt.FEW_EFFECTIVE_SAMPLES, 0]
+
+
+def test_asking_for_probabilities_leaves_what_the_last_act_says_of_itself():
+    agent = started("exact", BanditProblem(Bernoulli(), HierarchicalBeta([1.0], [2.0]), 2), 2)
+    agent.belief()._note_shortage(np.array([True, False]))  # as answers from draws do
+    agent.action_probabilities()
+    assert agent.diagnostics()["doubts"].tolist() == [Doubt.FEW_EFFECTIVE_SAMPLES, 0]
 
 
 def test_lopsided_parameters_lose_no_digits():

@@ -327,11 +327,12 @@ def test_a_quantile_beyond_what_draws_resolve_is_doubted(name):
     assert (posterior.doubts == Doubt.FEW_EFFECTIVE_SAMPLES).all()
 
 
+@pytest.mark.parametrize("way", ["act", "decide"])
 @pytest.mark.parametrize(("pulls", "is_doubted"), [(10, False), (1000, True)])
-def test_bayes_ucb_says_that_it_asks_for_more_than_a_chain_resolves(pulls, is_doubted):
+def test_bayes_ucb_says_that_it_asks_for_more_than_a_chain_resolves(pulls, is_doubted, way):
     problem = BanditProblem(Bernoulli(), TIED, 3)
     agent = started("bayes_ucb", problem, 2, [pulls] * 3, [pulls / 2] * 3)
-    agent.act()
+    getattr(agent, way)()
     assert (agent.diagnostics()["doubts"] == is_doubted * Doubt.FEW_EFFECTIVE_SAMPLES).all()
 
 

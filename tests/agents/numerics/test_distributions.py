@@ -51,6 +51,25 @@ def test_scipys_distribution_alone_has_the_partial_moments_of_the_formulas():
         np.testing.assert_allclose(found, LAWS[code].partial_moment(*parameters, x), rtol=1e-10)
 
 
+@pytest.mark.parametrize("shape", [0.1, 0.7, 0.9, 1.0])
+def test_a_mean_without_expectation_has_one_below_a_level(shape):
+    """By quantiles, as above; the formula divides rounding of 1e-16 by at least 0.1."""
+    law, x = LAWS[INVERSE_GAMMA], np.array([0.05, 0.5, 3.0, 40.0])
+    found = type(law)(law.scipy_distribution).partial_moment(shape, 2.0, x)
+    np.testing.assert_allclose(law.partial_moment(shape, 2.0, x), found, rtol=1e-10)
+
+
+def test_bounds_far_above_an_average_are_where_the_divergence_says():
+    """y - 1 + e^-y, y = log of the ratio: within some 2^-53 of y. Rates next to 1 round to it."""
+    distances = np.array([[0.5, 1.001, 3.0, 37.0, 200.0, 300.0, 690.0]])
+    bounds, average = np.empty((2, 1, 7)), np.full((1, 7), 0.3)
+    for code, found in zip((INVERSE_GAMMA, BETA), bounds, strict=True):
+        kernels.find_upper_means(code, average, distances, found)
+    y = np.log(bounds[0] / average)
+    np.testing.assert_allclose(y - 1 + np.exp(-y), distances, rtol=1e-14)
+    assert (bounds[1, 0, 3:] == 1.0).all() and (bounds[1, 0, :3] < 1.0).all()
+
+
 @every_law
 def test_log_density_along_the_line_is_the_laws_own(code):
     _, parameters, x = CASES[code]

@@ -265,6 +265,7 @@ class Unaware(Posterior):
         return rng.standard_normal(self.shape)
 
 
+ROW = np.eye(3)[:1], [1.0]
 LISTED, UNAWARE = NormalInverseGamma(shape=[1.0, 2.0, 3.0]), Unaware(PROBLEM)
 REFUSED = [
     (lambda: BanditProblem(Gaussian(None), Normal(0, 1), 2), "NormalInverseGamma", "Normal("),
@@ -277,6 +278,11 @@ REFUSED = [
     (lambda: fit_prior(Gaussian(None), [1, 2], [1.0, 2.0]), "likelihood", "known std", "None"),
     (lambda: PROBLEM.likelihood.reward_std(0.0), "likelihood", "known std", "None"),
     (lambda: oracle.action_probabilities(PROBLEM, [1, 0, 0], [1, 0, 0]), "squares", "None"),
+    (
+        lambda: oracle.action_probabilities(WITH_FEATURES, ROW, np.eye(3), squares=[1.0, 0, 0]),
+        "squares must be left out where arms have features",
+        "[1.0, 0, 0]",
+    ),
 ]
 
 
@@ -296,6 +302,10 @@ def test_impossible_squares_are_refused_and_nothing_is_learned():
     ]
     data = [2, 0, 0], [3.0, 0.0, 0.0]
     check_refusals(lambda one, squares: one.warm_start(*data, squares=squares), rows)
+    far = 1e8 + REWARDS[:2]  # squares near 2e16 are spaced by 4; q = 1.1, b = 0.7
+    totals = [2, 0, 0], [far.sum(), 0.0, 0.0]
+    hidden = [(far @ far, 0.0, 0.0), "squares must be spaced", "observe single rewards"]
+    check_refusals(lambda squares: agent.warm_start(*totals, squares=squares), [hidden])
     vast = 1e200, "reward must be a number from -1"
     check_refusals(lambda reward: agent.observe(0, reward), [vast])
     assert not any(one.counts.any() for one in (agent, known)) and not agent.evidence.squares.any()
