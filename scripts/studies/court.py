@@ -92,7 +92,9 @@ def _count_draws(task: StudyTask, label: str, name: str = "draws") -> int:
 # -- Policies --------------------------------------------------------------------------------------
 
 
-def draw_coefficients(agent: Any, rng: Generator, size: int) -> np.ndarray | None:
+def draw_coefficients(
+    agent: Any, rng: Generator, size: int, *, is_reference: bool = False
+) -> np.ndarray | None:
     """Return (N, S, d) draws that an agent's policy is made of; None of a rule that has none.
 
     An ensemble has its models, whatever the size.
@@ -101,8 +103,9 @@ def draw_coefficients(agent: Any, rng: Generator, size: int) -> np.ndarray | Non
         return np.asarray(agent.models)
     if not isinstance(agent, Thompson):
         return None
-    # Draws of a race from one pool are worth fewer independent ones, the more the less.
-    at_once = 100 if isinstance(agent._posterior, CoefficientRace) else DRAWS_AT_ONCE
+    # Draws of a race from one pool are worth fewer independent ones, which a reference need not be.
+    is_pooled = isinstance(agent._posterior, CoefficientRace) and not is_reference
+    at_once = 100 if is_pooled else DRAWS_AT_ONCE
     sizes = [at_once] * (size // at_once) + [size % at_once]
     drawn = [agent._posterior.sample_many(rng, each) for each in sizes if each]
     return np.concatenate(drawn).swapaxes(0, 1)
@@ -267,7 +270,8 @@ def _measure_along_runs(
         if step in steps:
             race.act(observation)
             exact: list[Any] = [
-                draw_coefficients(race, rng, n) for n in (settings["references"], size)
+                draw_coefficients(race, rng, settings["references"], is_reference=True),
+                draw_coefficients(race, rng, size),
             ]
             draws = draw_coefficients(agent, rng, size)
             _compare(found, agent, draws, exact, observation[:, None])
