@@ -266,7 +266,8 @@ def test_density_that_is_no_number_raises_and_names_the_arm(value):
             return np.zeros(means.shape[:-1])
 
         def arm_log_density(self, means):
-            return np.where(np.arange(means.shape[-1]) == 1, value, 0.0) + means
+            is_broken = (np.arange(means.shape[-1]) == 1) & (means > 0.999)
+            return np.where(is_broken, value, 0.0)
 
     problem = _problem(Bernoulli(), Broken(stats.uniform(), (0.0, 1.0)))
     message = f"arm_log_density must be a number or -inf, got {value} for arm 1 at the mean"
