@@ -53,7 +53,6 @@ class Rows:
         awaits_reward: (N,) True where no reward was observed for it.
         summary: (d, d + 1) rows [R | z] that stand for rows of one lane which were removed: the
             likelihood exp(-|R theta - z|^2 / 2). None if there are none.
-        num_changes: how often a row of any lane was added to.
         is_cumulative: True; rows are neither discounted nor removed.
         max_lanes: how many lanes there is memory for.
     """
@@ -68,10 +67,8 @@ class Rows:
         "decision_features",
         "awaits_reward",
         "summary",
-        "num_changes",
     )
     is_cumulative = True
-    num_changes: float
     _roots: Roots | None = None
     summary: np.ndarray | None = None
 
@@ -92,7 +89,7 @@ class Rows:
         self.columns = np.zeros((num_lanes, self._num_features, MIN_CAPACITY))
         self.counts, self.sums = np.zeros(shape, dtype=np.int64), np.zeros(shape)
         self.squares = None if self.squares is None else np.zeros(shape)
-        self.sizes, self.num_changes = np.zeros(num_lanes, dtype=np.int64), 0
+        self.sizes = np.zeros(num_lanes, dtype=np.int64)
         self._index: list[dict[bytes, int]] = [{} for _ in range(num_lanes)]
         self._roots = self.summary = None
         self.decision_features = np.zeros((num_lanes, 0, self._num_features))
@@ -138,7 +135,6 @@ class Rows:
         Lane by lane, at 3 microseconds each: one lane alone would wait five times as long for
         arrays of indices.
         """
-        self.num_changes += len(counts)
         features = features + 0.0  # turns -0.0 into 0.0, which is equal to it
         rows = zip(lanes.tolist(), features, counts.tolist(), sums.tolist(), strict=True)
         for lane, values, count, total in rows:
@@ -223,8 +219,8 @@ class Rows:
         return self._roots
 
     def data_version(self) -> float:
-        """Return a number that is another one after each reward: how often rows were added to."""
-        return self.num_changes
+        """Return a number that is another one after each reward: how many there are, by weight."""
+        return float(self.counts.sum())
 
     def replace_rows(self, is_removed: BoolArray, sites: FloatArray) -> Self:
         """Return those of one lane in which normal factors stand for some rows.
@@ -269,7 +265,6 @@ class Rows:
         if self._roots is not None:
             no_residual = [np.zeros(len(self.counts))] * (len(self._roots) == 3)  # as files had it
             self._roots = Roots(*self._roots, *no_residual)
-        self.num_changes = self.num_changes or float(self.counts.sum())  # which files had for it
         num_features = self.columns.shape[1]
         if num_features != self._num_features:
             condition = f"have {num_features} features, as the rows of the agent do"

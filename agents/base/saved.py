@@ -33,7 +33,7 @@ AGENT_FILE_FORMAT, MIN_AGENT_FILE_FORMAT = 6, 5
 NAMES_ADDED_TO_FORMAT_6 = (
     *("pool_seed", "seeded_at", "num_discounts", "num_removals"),
     *("_weights", "_window_weights", "_totals", "summary"),
-    *("squares", "_total_squares", "acceptance", "num_changes"),
+    *("squares", "_total_squares", "acceptance"),
 )
 """Which files of its first version lack."""
 

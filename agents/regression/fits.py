@@ -98,17 +98,15 @@ class CoefficientFits:
         next_renewal: (N, B) rewards at which sites and efficiencies are renewed.
         num_discounts: (N,) of `ForgettingRows` that the fits have followed, as the next.
         num_removals: (N,), after which fits begin anew, as rows have other places.
-        num_changes: how often they were brought to new data.
     """
 
     state_names = (
         *("labels", "efficiencies", "lengths", "num_rewards", "next_renewal", "fit"),
-        *("num_discounts", "num_removals", "num_changes"),
+        *("num_discounts", "num_removals"),
     )
     fit: Fit
     num_rewards: np.ndarray
     next_renewal: np.ndarray
-    num_changes: float
     _summary: np.ndarray | None = None  # of the rows that the prior knows
 
     def __init__(
@@ -124,7 +122,7 @@ class CoefficientFits:
     def start(self, num_lanes: int) -> None:
         """Prepare for so many lanes without data."""
         self.num_discounts = self.num_removals = np.zeros(0, dtype=np.int64)
-        self._summary, self.num_changes = None, 0
+        self._summary = None
         self._begin(num_lanes, self.normal)
 
     def _begin(self, num_lanes: int, prior_rows: np.ndarray) -> None:
@@ -153,10 +151,8 @@ class CoefficientFits:
             self._take_summary(rows)
         if isinstance(rows, ForgettingRows):
             self._follow_forgetting(rows)
-        is_new = not self.has_seen(rows)
-        if self.next_renewal.all() and not is_new:
+        if self.next_renewal.all() and self.has_seen(rows):
             return
-        self.num_changes += is_new
         fit = self.fit
         if more := rows.counts.shape[1] - fit.seen.shape[1]:
             extra = (0, 0), (0, more)
@@ -204,10 +200,10 @@ class CoefficientFits:
         self.num_discounts = rows.num_discounts.copy()
 
     def data_version(self) -> float:
-        """Return a number of the data that fits are brought to, see `Rows.data_version`."""
+        """Return `Rows.data_version` of the data that fits are brought to."""
         if self.num_removals.size:
             return int((self.num_discounts + self.num_removals).sum())
-        return self.num_changes
+        return float(self.num_rewards.sum())
 
     def has_seen(self, rows: Rows) -> bool:
         """Say whether fits are brought to all rows."""
@@ -331,7 +327,6 @@ class CoefficientFits:
         fit = Fit(*self.fit)
         self.fit = fit._replace(seen=fit.seen.astype(np.float64))
         self.num_rewards, self.next_renewal = self.num_rewards + 0.0, self.next_renewal + 0.0
-        self.num_changes = self.num_changes or float(self.num_rewards.sum())  # as files had it
 
     def _arrange(self, seen: np.ndarray, sites: np.ndarray, prior_sites: np.ndarray) -> None:
         """Make room for the blocks that labels say, given what rows and coefficients have."""
