@@ -312,3 +312,10 @@ def test_regret_lost_is_a_ratio_of_two_estimates():
     spread = (other[drawn].mean(axis=1) / racing[drawn].mean(axis=1)).std()
     # Of the bootstrap's deviation, four errors of 1 / sqrt(2 * 4,000), and 2 % of curvature.
     assert lost.std() / 400**0.5 == pytest.approx(spread, rel=4 / 8000**0.5 + 0.02)
+
+
+def test_a_distance_from_an_aim_that_is_not_known_is_left_blank():
+    run = {"distances": [0.01, 0.2], "own": [-0.001, None]}
+    settings = {"steps": [10, 100], "environments": ["here"]}
+    (cells,) = court_page._aim_cells({"settings": settings, "numbers": {"here: b = 1": run}})
+    assert (cells["at 10"], cells["at 100"]) == ("0.010, -0.001", "0.200, –")
