@@ -184,15 +184,16 @@ class CoefficientFits:
         self._prior_rows = prior_rows
 
     def _follow_forgetting(self, rows: ForgettingRows) -> None:
-        """Scale all sites by the discounts since; where rows were removed, begin with the prior."""
-        if not np.array_equal(rows.num_removals, self.num_removals):
+        """Scale all sites by the discounts since; where rows are gone, begin with the prior."""
+        times, was_seen = rows.num_discounts - self.num_discounts, self.fit.seen > 0
+        for step in range(times.max(initial=0)):  # as counts were: equal bits are no change
+            self.fit.seen[times > step] *= rows.discount
+        is_gone = was_seen & (self.fit.seen == 0)  # its count had no number left
+        if is_gone.any() or not np.array_equal(rows.num_removals, self.num_removals):
             self.start(len(rows.counts))
             self.num_discounts = rows.num_discounts.copy()
             self.num_removals = rows.num_removals.copy()
             return
-        times = rows.num_discounts - self.num_discounts
-        for step in range(times.max(initial=0)):  # as counts were: equal bits are no change
-            self.fit.seen[times > step] *= rows.discount
         self.fit.sites[:] *= (rows.discount**times)[:, None, None]
         self.num_rewards *= (rows.discount**times)[:, None]
         self.next_renewal *= (rows.discount**times)[:, None]

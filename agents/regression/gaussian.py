@@ -153,10 +153,10 @@ class NormalBelief(Belief):
         mask = np.ones((1, 1), dtype=bool) if available is None else available
         mask = np.broadcast_to(mask, self._mean.shape)
         is_exact, variance = self._find_independent(mask)
-        out = np.empty(mask.shape)
+        out = np.full(mask.shape, np.nan)
         if is_exact.any():
             out[is_exact] = self._compare_independent(is_exact, np.sqrt(variance), mask)
-        rest = np.flatnonzero(~is_exact)
+        rest = np.flatnonzero(np.isnan(out).any(axis=1))  # also where integrals have no panels
         if self._posterior is None:
             if rest.size:
                 out[rest] = super().best_arm_probabilities(available)[rest]
@@ -252,6 +252,7 @@ class GaussianCoefficients(SeededPools):
     def update(self, rng: Generator, evidence: Rows) -> None:  # type: ignore[override]
         """Take note of the rows."""
         self.evidence, self.num_lanes = evidence, len(evidence.counts)
+        self._answers, self._shortages = None, 0
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Forget pools; rows are all there is beside."""
@@ -280,7 +281,8 @@ class GaussianCoefficients(SeededPools):
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, d) draw of the coefficients, whose link is the identity."""
-        return self.predict(np.eye(self.problem.num_features)[None]).sample(rng)
+        size = self.problem.num_features
+        return self.predict(np.broadcast_to(np.eye(size), (self.num_lanes, size, size))).sample(rng)
 
 
 def make_prior_rows(problem: ContextualProblem) -> FloatArray:

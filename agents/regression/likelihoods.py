@@ -76,6 +76,8 @@ def find_peak(link: LinkCode, n: float, s: float) -> float:
     """Return where the likelihood of one row is largest, or a number far out."""
     if link.kind == IDENTITY:
         return s / n
+    if link.kind == LOG_OF_EXPONENTIAL and s == 0.0:
+        return -math.inf  # it rises by n for each unit down
     rest = n - s if link.kind == LOGIT else n
     return math.log(max(s, TINY)) - math.log(max(rest, TINY))
 

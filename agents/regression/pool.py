@@ -44,7 +44,7 @@ FIXED_SEED, NUM_SCRAMBLES = 0, 8
 """Integer of the pools of answers that are to move nothing; it and the next ones state errors."""
 
 MAX_POOL_BYTES = 2**28
-"""Of all lanes' pools together, to be kept: 256 MB."""
+"""Of all lanes' pools of one integer, to be kept: 256 MB."""
 
 
 class PooledBelief(FeatureBelief):

@@ -297,14 +297,14 @@ class LaplaceCoefficients(FittedCoefficients):
         """Return (n, K) best-arm probabilities, those of independent arms without draws."""
         fit = self.fits.fit
         is_exact = find_uses(fit.order, fit.starts, features, available)[1]
-        out = np.empty(available.shape)
+        out = np.full(available.shape, np.nan)
         if is_exact.any():
             x = features[is_exact][..., fit.order]
             std = np.linalg.norm(x @ self._factor()[lane], axis=2)
             out[is_exact] = compare_normals(x @ fit.mean[lane], std, available[is_exact])
-        if not is_exact.all():
-            others = features[~is_exact], available[~is_exact]
-            out[~is_exact] = super().find_probabilities(lane, *others)
+        rest = np.isnan(out).any(axis=1)  # also where integrals have no panels
+        if rest.any():
+            out[rest] = super().find_probabilities(lane, features[rest], available[rest])
         return out
 
     def predict(self, features: np.ndarray | None = None) -> Any:

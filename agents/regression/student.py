@@ -36,6 +36,9 @@ from bandit_gym.problem import ContextualProblem
 MAX_MASS_LEFT = 1e-12
 """Of the distribution of log g, beyond either end of the nodes."""
 
+MIN_GAMMA = 1e-200
+"""Least g that the nodes meet: arms stretched further compare alike."""
+
 NODE_STEP = 0.4
 """Between nodes of log g, or in its deviations 1 / sqrt(a_n): to 1e-10, as all is analytic."""
 
@@ -77,7 +80,7 @@ class StudentBelief(NormalBelief):
     def sample_with_stds(self, rng: Generator, size: int) -> np.ndarray:
         """Return (2, size, N, K) draws of the means and of the deviation of rewards."""
         offsets, a = super().sample_many(rng, size) - self._mean, self._df / 2
-        stretches = np.sqrt(a / rng.standard_gamma(a, (size, *a.shape)))
+        stretches = np.sqrt(a / np.maximum(rng.standard_gamma(a, (size, *a.shape)), MIN_GAMMA))
         stds = np.broadcast_to(self._deviation * stretches, offsets.shape)
         return np.stack([self._mean + stretches * offsets, stds])
 
@@ -88,6 +91,17 @@ class StudentBelief(NormalBelief):
     def std(self) -> np.ndarray:
         """Return the (N, K) standard deviations of the means; inf of 2 degrees of freedom."""
         return np.asarray(super().std() * student_std(self._df))
+
+    def expected_loss(self) -> np.ndarray:
+        """See `NormalBelief`; inf of 1 degree of freedom or fewer, but for arms that are equal."""
+        with np.errstate(invalid="ignore"):
+            loss = super().expected_loss()
+        is_heavy = self._df[:, 0] <= 1.0
+        if is_heavy.any():
+            spread = self._spread[is_heavy]
+            differs = (spread[:, :, None] != spread[:, None]).any(axis=(2, 3))
+            loss[is_heavy] = np.where(differs, np.inf, 0.0)
+        return loss
 
     def _quantile(self, p: Any) -> Any:
         return special.stdtrit(self._df, p)
@@ -122,11 +136,18 @@ def find_stretch_rule(df: float) -> tuple[FloatArray, FloatArray]:
     """Return (Q,) stretches (a / g)^1/2, a = df / 2, and weights: the trapezoidal rule of log g."""
     a = df / 2
     low, high = (f(a, MAX_MASS_LEFT) for f in (special.gammaincinv, special.gammainccinv))
+    is_cut = low < MIN_GAMMA
+    low = max(low, MIN_GAMMA)
     length = np.log(high / low)
     size = 2 + int(length / (NODE_STEP * min(1.0, 1 / np.sqrt(a))))
     log_g = np.linspace(np.log(low), np.log(high), size)
     log_weights = a * log_g - np.exp(log_g)
     weights = np.exp(log_weights - log_weights.max())
+    if is_cut:
+        weights[0] /= 2  # of an end where the rule's integrand is not 0
+        below = special.gammainc(a, low)
+        weights *= (1 - below) / weights.sum()
+        weights[0] += below
     return np.sqrt(a / np.exp(log_g)), weights / weights.sum()
 
 

@@ -327,6 +327,10 @@ class TruncatedNormal(_NormalShape):
 # -- Heavy tails on the real line, for coefficients of features -----------------------------------
 
 
+FAR_OUT = 1e100
+"""Widths from the centre, beyond which squares might overflow."""
+
+
 @dataclass(frozen=True)
 class StudentT(IndependentPrior):
     """Student's t with `df` degrees of freedom, moved by `mean` and scaled by `scale`."""
@@ -347,8 +351,10 @@ class StudentT(IndependentPrior):
         df, mean, scale = self._arrays()
         half, next_half = scipy.special.gammaln([df / 2, (df + 1) / 2])
         constant = half - next_half + np.log(scale * np.sqrt(df * np.pi))
-        square = np.square((means - mean) / scale)
-        return np.asarray(-0.5 * (df + 1) * np.log1p(square / df) - constant)
+        off = abs(means - mean) / scale
+        logs = np.log1p(np.square(np.minimum(off, FAR_OUT)) / df)
+        logs += 2 * np.log(np.maximum(off / FAR_OUT, 1.0))
+        return np.asarray(-0.5 * (df + 1) * logs - constant)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from refusals import check_refusals
-from scipy import stats
+from scipy import integrate, stats
 from surface import started
 
 import bandit_gym as bg
@@ -174,6 +174,21 @@ def test_propensities_of_arms_that_only_the_deviation_couples(rng):
     means = np.tile(np.diag(arms) * mean, (200, 1))
     known = shares / 2 @ bg.best_arm_probabilities(("normal", means, stretched * scale))
     np.testing.assert_allclose(agent.action_probabilities(arms), known, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [0.03, 0.001])
+def test_propensities_under_a_vague_prior_are_those_of_student_t(shape):
+    """Before any reward, g is 0 to a computer with probability 0.1 and 0.5."""
+    prior = NormalInverseGamma([3.0, 0.0, 1.0], 1.0, shape, shape)
+    agent = started("exact", ContextualProblem(Gaussian(None), prior, 3, 3), 50)
+    shown = [np.tile(each, (50, 1, 1)) for each in (np.eye(3), np.diag([0.0, 1.0, 1.0]))]
+    found = agent.action_probabilities(shown[0], available=[True, True, False])
+    gap, _ = integrate.quad(stats.t(2 * shape).pdf, 0.0, 3.0 / 2**0.5, epsabs=1e-10)
+    np.testing.assert_allclose(found, np.tile([0.5 + gap, 0.5 - gap, 0.0], (50, 1)), atol=1e-6)
+    assert {*agent.act(shown[1])} == {0, 1, 2}
+    for each in shown:
+        assert (agent.posterior(each).expected_loss() == np.inf).all()
+    assert not agent.posterior(np.ones((50, 3, 3))).expected_loss().any()  # of equal arms
 
 
 def test_propensities_by_a_pool_are_within_their_errors(rng):

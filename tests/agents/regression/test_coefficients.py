@@ -7,9 +7,11 @@ import pytest
 import scipy
 from families import DensityOnly
 from learning import add_rows, learn
+from surface import started
 
 from agents.base.rows import Rows
 from agents.oracle import action_probabilities
+from agents.posteriors.factory import make_posterior
 from agents.posteriors.weighted_draws import WeightedDraws
 from agents.regression.likelihoods import TILE_ROWS, log_likelihood, make_link_code
 from agents.regression.normal_fit import Data
@@ -478,3 +480,30 @@ def test_compiled_log_likelihoods_have_the_slopes_of_the_links(likelihood):
         slope = np.diff(problem.link.log_likelihood(ends, 3, 2.0, std)) / 2e-4
         bend = np.diff([log_likelihood(code, end, 3.0, 2.0)[1] for end in ends]) / -2e-4
         assert [score, information] == pytest.approx([*slope, *bend], rel=1e-6, abs=1e-7)
+
+
+@pytest.mark.parametrize("arm", [0, 2])
+def test_an_exponential_reward_of_zero_leaves_a_normal_posterior(arm):
+    """Its log-likelihood is -eta: the coefficient is N(-std^2, std^2), and never the best."""
+    problem = ContextualProblem(Exponential(), Normal(0.0, 100.0), 3, 3)
+    agent = started("racing", problem)
+    agent.observe(arm, 0.0, observation=np.eye(3))
+    agent.act(np.eye(3))
+    known = np.where(np.arange(3) == arm, 0.0, 0.5)
+    np.testing.assert_allclose(agent.action_probabilities(np.eye(3)), known, atol=0.01)
+    fit = agent._posterior.fits.fit
+    np.testing.assert_allclose(fit.mean[0, fit.order == arm], -1e4, rtol=1e-9)
+    assert not agent.diagnostics()["doubts"]
+
+
+def test_exact_coefficients_are_drawn_for_each_lane():
+    posterior = make_posterior(ContextualProblem(Gaussian(1.0), Normal(0.0, 1.0), 2, 2), "exact")
+    agent = started("exact", posterior.problem, 2)
+    for reward, known in ((3.0, 1.5), (6.0, 3.0)):
+        agent.observe([0, 0], [-reward, reward], observation=np.tile(np.eye(2), (2, 1, 1)))
+        posterior.update(agent.rng, agent.evidence)
+        draws = posterior.sample_many(np.random.default_rng(0), 4000)
+        assert draws.shape == (4000, 2, 2)
+        known = [[-known, 0.0], [known, 0.0]]
+        for mean in (draws.mean(axis=0), posterior.mean()):
+            np.testing.assert_allclose(mean, known, atol=5 / 1000**0.5)  # of 1,000 draws or more

@@ -8,7 +8,7 @@ import pytest
 from surface import assert_same, started
 
 from agents.regression.comparison import compare_ordered, count_best
-from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Normal
 from bandit_gym.problem import ContextualProblem
 
@@ -86,3 +86,15 @@ def test_questions_about_many_visitors_are_those_about_each_and_move_nothing(lea
         np.testing.assert_allclose(agent.action_probabilities(features), row, rtol=1e-12)
     assert_same(agent.decide(visitors), twin.decide(visitors))
     assert_same(agent.action_probabilities(visitors), found)
+
+
+@pytest.mark.parametrize(
+    ("name", "likelihood"), [("exact", Gaussian(1.0)), ("laplace", Bernoulli())]
+)
+def test_arms_too_narrow_for_integrals_are_compared_by_draws(name, likelihood):
+    """One that is known to be 0 is the best of three where both normals are below it, 1/4."""
+    prior = Normal(0.0, [1.0, 1e-11, 1.0])
+    agent = started(name, ContextualProblem(likelihood, prior, 3, 3))
+    found = agent.action_probabilities(np.eye(3))
+    np.testing.assert_allclose(found, [3 / 8, 1 / 4, 3 / 8], rtol=0, atol=0.01)  # of 6,144 draws
+    np.testing.assert_array_equal(agent.decide(np.eye(3)[None]).probabilities.shape, [1, 3])
