@@ -259,7 +259,7 @@ class Decider(Lanes):
             answers = [raise_to_floor(probabilities, floor, *asked._available)]
             asked._warn_of_doubts()
             if return_error:
-                errors = asked._find_errors(size, answers[0])
+                errors = asked._find_errors(size, probabilities, floor)
                 answers.append(np.maximum(errors, MIN_STATED_ERROR))
         if size is None and self.num_envs is None:
             answers = [answer[0] for answer in answers]
@@ -285,6 +285,8 @@ class Decider(Lanes):
         size = self._find_size(observation, size)
         has_many = self._has_features and self.num_envs is None
         self._show(observation, size if has_many else self.num_envs, *offer)
+        if has_many and size is not None:  # which a reward is for, only its observation can say
+            self.evidence.mark_rewarded(self._lanes)
         return size
 
     def _show(
@@ -394,15 +396,15 @@ class Decider(Lanes):
     def _act_many(self, size: Any) -> np.ndarray:
         """Return the (n,) arms of `act` with a size, after `_show_many`."""
         features = self.evidence.decision_features if self._has_features else None
-        actions = self._choose_many(size, features)
+        try:
+            actions = self._choose_many(size, features)
+        finally:
+            self._end_many()
         check_choices(f"{type(self).__name__}._choose", actions, (size,), self._num_arms)
-        if features is not None:
-            self.evidence.set_decision(features)
-        self._end_many()
         return actions
 
     def _end_many(self) -> None:
-        """Keep the last of many decisions; which a reward is for, only its observation can say."""
+        """Keep the last of many decisions, for which no reward comes without its observation."""
         if self._has_features:
             self.evidence.set_decision(self.evidence.decision_features[-1:])
             self.evidence.mark_rewarded(self._lanes)
@@ -492,8 +494,8 @@ class Decider(Lanes):
         self._available, self._prices = masks, prices
         return np.array(probabilities)
 
-    def _find_errors(self, size: int | None, probabilities: np.ndarray) -> np.ndarray:
-        """Return the standard errors of what `_find_probabilities` returned; of a copy."""
+    def _find_errors(self, size: int | None, probabilities: np.ndarray, floor: float) -> np.ndarray:
+        """Return standard errors of `_find_probabilities`, raised to the floor; of a copy."""
         return np.zeros(probabilities.shape)
 
     def _prepare_decision(self, size: int | None) -> None:

@@ -200,9 +200,8 @@ class WindowedCountsAndSums(CountsAndSums):
             in_window = np.where(is_of_arm, self._weights[..., None], 0.0).sum(axis=1)
             known = np.rint(self.counts - in_window), self._totals, self._total_squares
             self._total_squares = merge_squares(*known, counts, sums, squares)
-        before = self.sums.copy()
         super().add_totals(counts, sums, squares)
-        self._totals += self.sums - before
+        self._totals += sums  # a difference of sums would lose them beside a large reward
 
     def add(
         self,

@@ -15,6 +15,7 @@ from agents.base import Agent
 from agents.base.evidence import MAX_STATISTICS
 from agents.base.saved import is_project_class
 from agents.base.threads import atomic
+from agents.numerics.choices import raise_to_floor
 from agents.posteriors.base import NUM_ANSWER_DRAWS, Belief, Posterior, count_answer_draws
 from agents.posteriors.factory import make_posterior
 from agents.posteriors.weighted_draws import WeightedDraws
@@ -233,20 +234,22 @@ class PosteriorAgent(Agent):
         if self._posterior is not None:
             self._posterior.learn(self.rng, lanes, actions, rewards)
 
-    def _find_errors(self, size: int | None, probabilities: np.ndarray) -> np.ndarray:
+    def _find_errors(self, size: int | None, probabilities: np.ndarray, floor: float) -> np.ndarray:
         if self.has_exact_probabilities:
             largest = np.where(self._find_missed(), NUM_ANSWER_DRAWS**-0.5 / 2, 0.0)
             return np.broadcast_to(largest[:, None], probabilities.shape)
-        estimates = [probabilities]
+        estimates = [raised := raise_to_floor(probabilities, floor, *self._available)]
         for seed in self._posterior.other_seeds:
             self._posterior.pool_seed = seed
-            estimates.append(self._find_probabilities(size))
+            found = self._find_probabilities(size)
+            estimates.append(raise_to_floor(found, floor, *self._available))
         if len(estimates) > 1:
             errors = np.std(estimates, axis=0, ddof=1)
         else:
             draws = self._last_belief._count_independent_draws()[:, None]  # type: ignore[union-attr]
             errors = np.sqrt((probabilities * (1 - probabilities) + 1 / draws) / draws)
-        if (errors > MAX_RELATIVE_ERROR * probabilities)[probabilities > MIN_CHECKED].any():
+            errors = np.where(raised > probabilities, 0.0, errors)  # the floor is exact
+        if (errors > MAX_RELATIVE_ERROR * raised)[raised > MIN_CHECKED].any():
             text = (
                 f"{type(self).__name__}.action_probabilities has standard errors above "
                 f"{MAX_RELATIVE_ERROR:.0%} of probabilities above {MIN_CHECKED}."

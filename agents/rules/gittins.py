@@ -73,7 +73,8 @@ class DiscountedGittins(PosteriorAgent):
         posterior = self.belief()
         max_pulls = min(int(self.lane_counts.max(initial=0)), MAX_TABLE_PULLS)
         if max_pulls >= self._num_pulls < MAX_TABLE_PULLS:
-            self._make_tables(max(FIRST_TABLE_PULLS, 2 ** math.ceil(math.log2(max_pulls + 1))))
+            size = max(FIRST_TABLE_PULLS, 2 ** math.ceil(math.log2(max_pulls + 1)))
+            self._make_tables(min(size, MAX_TABLE_PULLS))
         n = np.minimum(self.lane_counts, MAX_TABLE_PULLS - 1)
         states = n * (n + 1) // 2 + np.minimum(self.lane_sums.astype(np.int64), n)
         arms = np.arange(self.problem.num_arms) % len(self._tables)  # one table if all are alike

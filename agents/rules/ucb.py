@@ -197,10 +197,17 @@ class LinUCB(Agent):
         sizes = problem.num_arms, problem.num_features
         self._regression = GaussianCoefficients(ContextualProblem(Gaussian(1.0), prior, *sizes))
 
+    def _prepare_decision(self, size: int | None) -> None:
+        self.evidence.roots()  # which are kept from now on, and not made by each copy
+
     def _scores(self) -> np.ndarray:
         self._regression.update(self.rng, self.evidence)
         belief = self._regression.predict(self.evidence.decision_features)
         return belief.mean() + self.alpha * belief.std()
+
+
+MAX_LEVEL = 1 - 2.0**-53
+"""The largest number below 1, whose quantiles still tell arms apart."""
 
 
 class BayesUCB(PosteriorAgent):
@@ -224,8 +231,14 @@ class BayesUCB(PosteriorAgent):
     takes_values = True
     takes_squares = True
 
+    def compact(self, max_rows: int, *, observation: Any) -> float:
+        """Refuse, as t would lose what is left out: see `PosteriorAgent.compact`."""
+        condition = "be asked of an agent whose rule does not count rewards"
+        raise ValueError(message("compact", condition, type(self).__name__))
+
     def _scores(self) -> np.ndarray:
         level = 1 - 1 / (self.lane_counts.sum(axis=1, keepdims=True) + 1.0)
+        level = np.minimum(level, MAX_LEVEL)
         is_first = level == 0
         scores = self.belief().quantile(np.where(is_first, 0.5, level))
         if not is_first.any():

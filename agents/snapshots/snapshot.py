@@ -63,6 +63,7 @@ class PosteriorSnapshot(ThreadSafe):
 
     noun = "arm"  # what an answer is about
     _belief: Any = None  # at the features, if these are known
+    _coefficients: PosteriorSnapshot | None = None
 
     def __init__(self, agent: Any, features: np.ndarray | None = None) -> None:
         self.problem, self.num_envs, self.features = agent.problem, agent.num_envs, features
@@ -92,11 +93,13 @@ class PosteriorSnapshot(ThreadSafe):
         """What was known of the (N, d) coefficients of features, in place of the (N, K) means."""
         if self.has_pulls:
             raise AttributeError("coefficients must be asked of arms with features, got none.")
-        twin = self._copy_shallow()
-        twin.num_arms, twin.noun = self.problem.num_features, "coefficient"
-        twin.features = np.tile(np.eye(twin.num_arms), (len(self.counts), 1, 1))
-        twin._belief = self._posterior.predict(twin.features).coefficients
-        return twin
+        if self._coefficients is None:  # another one would forget the doubts of the first
+            twin = self._copy_shallow()
+            twin.num_arms, twin.noun = self.problem.num_features, "coefficient"
+            twin.features = np.tile(np.eye(twin.num_arms), (len(self.counts), 1, 1))
+            twin._belief = self._posterior.predict(twin.features).coefficients
+            self._coefficients = twin
+        return self._coefficients
 
     def mean(self) -> np.ndarray:
         """Return the expectations; inf where they are, as for an arm without a proper posterior."""
@@ -272,7 +275,7 @@ class PosteriorSnapshot(ThreadSafe):
     ) -> tuple[np.ndarray, Generator]:
         """Return draws of the means, or of them and deviations, and the generator after that."""
         rng = np.random.default_rng(check_seed("seed", seed))
-        max_size = MAX_DRAWN_VALUES // self.counts.size
+        max_size = MAX_DRAWN_VALUES // (len(self.counts) * self.num_arms)
         size = check_integer("size", size, minimum=1, maximum=max_size)
         question, num = ("sample_with_stds", (2, size)) if has_stds else ("sample_many", (size,))
         return self._ask(question, rng, size, num=num), rng

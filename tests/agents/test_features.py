@@ -96,6 +96,24 @@ def test_arms_with_coefficients_of_their_own_have_integrals_and_others_a_pool():
         assert (abs(snapshot.expected_loss() - losses.mean(axis=0)) < 4 * error).all()
 
 
+@pytest.mark.parametrize(("floor", "known"), [(0.01, [0.98, 0.01, 0.01]), (0.2, [0.6, 0.2, 0.2])])
+def test_arms_at_a_floor_have_no_error(floor, known):
+    agent = started("exact", ContextualProblem(Gaussian(1.0), Normal(0.0, 1.0), 3, 2))
+    agent.warm_start([300, 300], [300.0, -300.0], observation=np.eye(2))
+    arms = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.6]])
+    found, errors = agent.action_probabilities(arms, floor=floor, return_error=True)
+    np.testing.assert_allclose(found, known, rtol=1e-12)
+    assert (errors == 1e-6).all()
+
+
+def test_draws_of_a_posterior_are_limited_by_arms_and_not_by_rows(monkeypatch):
+    monkeypatch.setattr("agents.snapshots.snapshot.MAX_DRAWN_VALUES", 60)
+    snapshot = exact().posterior(X[0, :3])
+    assert snapshot.sample(20).shape == (20, 3)
+    with pytest.raises(ValueError, match="size must be at most 20, got 21"):
+        snapshot.sample(21)
+
+
 def test_equal_features_are_a_tie_that_is_shared():
     agent = exact()
     assert agent.action_probabilities(X[0][[1, 1]]).tolist() == [0.5, 0.5]
@@ -120,6 +138,17 @@ def test_a_reward_is_for_the_features_of_the_last_act_in_any_of_five_ways():
             agent.observe(actions, rewards, mask, observation=observation)
         found.append(agent.posterior(X[2:4]).mean())
     assert (np.array(found) == found[0]).all()
+
+
+@pytest.mark.parametrize("ask", ["act", "decide"])
+def test_a_reward_after_many_decisions_that_failed_needs_its_observation(ask, monkeypatch):
+    agent = exact()
+    method = {"act": "_choose_many", "decide": "_prepare_decision"}[ask]
+    monkeypatch.setattr(agent, method, lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        getattr(agent, ask)(X[:3], size=3)
+    with pytest.raises(TypeError, match="observation must be given"):
+        agent.observe(1, 2.0)
 
 
 def test_a_saved_agent_still_knows_which_features_wait_for_a_reward(tmp_path):
@@ -321,6 +350,10 @@ def test_lin_ucb_with_a_block_of_features_an_arm_is_algorithm_1_of_its_paper(rng
         agent.observe(action, reward)
         a[action] += np.outer(x, x)
         b[action] += reward * x
+    loaded = started("lin_ucb", problem)
+    loaded.evidence = agent.evidence.replace_rows(np.zeros(64, dtype=bool), np.zeros((64, 2)))
+    loaded.decide(np.kron(np.eye(num_arms), x))
+    assert loaded.evidence._roots is not None  # as `act` has it; else each copy makes them of all
 
 
 def test_what_means_nothing_with_features_is_refused():

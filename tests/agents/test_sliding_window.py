@@ -111,6 +111,11 @@ def test_totals_have_no_order_and_stay_in_a_window():
         agent.observe([arm, 0], [1.0, 0.0], mask=np.array([True, False]))
     assert agent.counts.tolist() == [[3, 0, 1, 1], [4, 0, 0, 0]]
     assert agent.sums.tolist() == [[2.0, 0.0, 1.0, 1.0], [3.0, 0.0, 0.0, 0.0]]
+    agent = started("sliding_window", BanditProblem(Gaussian(1.0), Normal(0.0, 1.0), 2), window=1)
+    agent.observe(0, 1e17)  # beside which 300 would be 304
+    agent.warm_start([100, 0], [300.0, 0.0])
+    agent.observe(1, 0.0)
+    assert agent.sums.tolist() == [300.0, 0.0]
 
 
 def test_a_weight_is_one_place_in_a_window_and_one_step_of_a_discount():

@@ -401,6 +401,13 @@ def test_quantiles_of_level_0_are_the_ends_of_what_priors_allow(posterior):
         assert agent.action_probabilities(costs=[0.1, 0.0, 0.2]).tolist() == [0.0, 1.0, 0.0]
 
 
+def test_bayes_ucb_tells_arms_apart_after_as_many_rewards_as_are_taken():
+    """1 - 1 / (t + 1) is 1 to a computer, and the quantiles of that are all the same."""
+    problem, counts = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2), np.array([2**53, 2**53])
+    agent = started("bayes_ucb", problem, None, counts, [2.0**52, 2.0**51])
+    assert agent.action_probabilities().tolist() == [1.0, 0.0]
+
+
 def test_equal_features_have_equal_means():
     """Products of matrices round equal rows otherwise, so that one twin had all of the chance."""
     problem = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 3, 3)

@@ -89,6 +89,8 @@ def test_posterior_with_features_is_right_under_every_rule_that_takes_them(recip
             assert (abs(found.std() / expected.std() - 1) <= 4 / np.sqrt(2000)).all(), name
             coefficients = found.coefficients.mean() - expected.coefficients.mean()
             assert (abs(coefficients) <= 4 * expected.coefficients.std() / np.sqrt(1000)).all()
+            found.coefficients.quantile(1e-4)  # for which 1,000 draws are too few
+            assert repr(found) and found.coefficients.doubts
             assert agent.action_probabilities(features).sum() == pytest.approx(1.0)
             agent.save(tmp_path / "agent")
             copied = load(tmp_path / "agent", problem, posterior=recipe.Ridge(problem))

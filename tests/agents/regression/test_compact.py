@@ -74,7 +74,9 @@ def test_compacting_is_refused_in_words_and_then_changes_nothing():
     tailed = ContextualProblem(Bernoulli(), Laplace(0.0, 1.0), 2, 6, layout="disjoint")
     plain = started("thompson", BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2))
     lanes = started("thompson", PROBLEM, 2, posterior="racing")
+    counting = started("bayes_ucb", PROBLEM, posterior="racing")
     rows = [
+        (counting, VISITORS, "asked of an agent whose rule does not count rewards, got 'BayesUCB'"),
         (make_agent(3, discount=0.9), VISITORS, "compact must be left out beside a discount or a"),
         (make_agent(3, window=5), VISITORS, "compact must be left out beside a discount or a"),
         (make_agent(3, linear, posterior="exact"), VISITORS, "got 'GaussianCoefficients'"),

@@ -67,6 +67,15 @@ def test_arms_have_tables_of_their_own_priors():
     assert both[0, 1] == indices(Beta(2.0, 5.0), [[3, 1]], [[2, 1]], discount=0.9)[0, 1]
 
 
+@pytest.mark.parametrize("pulls", [15, 16, 400])
+def test_tables_end_where_the_diffusion_takes_over(pulls, monkeypatch):
+    monkeypatch.setattr("agents.rules.gittins.FIRST_TABLE_PULLS", 8)
+    monkeypatch.setattr("agents.rules.gittins.MAX_TABLE_PULLS", 16)
+    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
+    agent = started("discounted_gittins", problem, None, [pulls, 0], [1, 0], discount=0.5)
+    assert agent.act() == 1 and agent._num_pulls == 16
+
+
 def test_prior_that_is_not_conjugate_has_indices_of_its_own():
     # A normal law cut to [0, 1] and so wide as to be flat is all but uniform.
     for name, options, error in [
