@@ -44,7 +44,6 @@ from typing import Any, Self
 import numpy as np
 
 from agents.base.threads import atomic
-from agents.posteriors.base import favour_missing_arms
 from agents.racing.races import Races
 from agents.racing.stopping import (
     EFFECTIVE_SAMPLES,
@@ -159,7 +158,7 @@ class RacingThompson(Thompson):
             options = {}
         forgetting: Any = {"discount": discount, "window": window}
         super().__init__(problem, posterior=posterior | options, **forgetting)
-        self.takes_values = stopping is None  # a race by a rule compares means
+        self.takes_values &= stopping is None  # a race by a rule compares means
 
     @classmethod
     def paper(
@@ -208,10 +207,3 @@ class RacingThompson(Thompson):
             raise TypeError(message("race", "be asked where arms have no features", self.problem))
         self.belief()
         return self._posterior.race(self.rng)  # type: ignore[no-any-return]
-
-    def _action_probabilities(self) -> np.ndarray:
-        probabilities = super()._action_probabilities()
-        if self._has_features or not self._posterior.pulls_first:
-            return probabilities
-        is_missing = self._posterior.proposal.is_missing(self.lane_counts)
-        return favour_missing_arms(is_missing, probabilities, *self._available)

@@ -80,7 +80,7 @@ class Decider(Lanes):
     has_exact_probabilities: bool = True
     takes_available: ClassVar[bool] = False
     takes_values: bool = False
-    takes_top: ClassVar[bool] = False
+    takes_top: bool = False
     problem: BanditProblem
     evidence: Any
     _has_features: bool

@@ -85,6 +85,8 @@ class PosteriorAgent(Agent):
             raise ValueError(message("posterior", condition, name, remedy))
         if self.uses_draws:
             self.has_exact_probabilities = self._posterior.has_exact_probabilities
+        if self._posterior.favours_unpulled:  # which prices and orders of draws know nothing of
+            self.takes_values = self.takes_top = False
 
     @property
     def max_lanes(self) -> int:

@@ -285,6 +285,7 @@ class Posterior(Belief):
         can_discount: whether it can follow evidence that is discounted or leaves a window.
         other_seeds: of pools of draws that state the error of answers by the first.
         decides_many: whether its belief of one lane under (n, K, d) features draws n best arms.
+        favours_unpulled: whether `draw_best` plays arms without data first, whatever is drawn.
     """
 
     problem: BanditProblem
@@ -297,6 +298,7 @@ class Posterior(Belief):
     can_discount: ClassVar[bool] = False
     decides_many: ClassVar[bool] = False
     other_seeds: ClassVar[range] = range(0)
+    favours_unpulled: bool = False
 
     def start(self, rng: Generator, num_lanes: int) -> None:
         """Prepare for so many lanes without data."""
@@ -327,6 +329,10 @@ class Posterior(Belief):
 
     def renew_draws(self, rng: Generator) -> None:  # noqa: B027  # most keep none
         """Before a decision by probabilities, choose draws for all until the next data."""
+
+    def favour_unpulled(self, probabilities: np.ndarray, *available: np.ndarray) -> np.ndarray:
+        """Return the (N, K) probabilities of `draw_best`, given those that arms are best."""
+        return probabilities
 
     def fork_for_decision(self, evidence: Any, keeps_draws: bool = False) -> Self:
         """Return one to be asked about a decision after some evidence, while this one stays as is.

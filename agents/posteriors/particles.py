@@ -22,7 +22,8 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -154,7 +155,7 @@ class ParticlePosterior(Posterior):
         self._means[entries, :-1] = draws[lane_of_entry, :, entries % num_means]
         self._peaks.reshape(-1)[entries] = 0.0
         # The reference is an average: inside the support, while a draw may be at its end.
-        self._means[entries, -1] = self._means[entries, :16].mean(axis=1)
+        self._means[entries, -1] = self._means[entries, : min(16, num_particles)].mean(axis=1)
         self.lineage.restart(which, self._particles()[which])
         self._set_log_weights(which, np.zeros((len(which), num_particles + 1)))
 
@@ -186,12 +187,22 @@ class ParticlePosterior(Posterior):
         totals = np.array([before, (counts, sums)]).reshape(2, 2, -1)
         num_blocks = math.ceil(entries.size * self._weights.shape[1] / LOG_LIKELIHOODS_PER_BLOCK)
         block_size = math.ceil(len(self._weights) / num_blocks)  # in populations
-        if self._is_renewed and not self._is_cumulative:
-            entries = self._begin_wider(rng, entries, totals)
-        ends = np.arange(block_size, len(self._weights), block_size) * self._size
-        for block in np.split(entries, entries.searchsorted(ends)):
-            if block.size:
-                self._add_data(rng, block, totals)
+        with self._all_or_none(rng):
+            if self._is_renewed and not self._is_cumulative:
+                entries = self._begin_wider(rng, entries, totals)
+            ends = np.arange(block_size, len(self._weights), block_size) * self._size
+            for block in np.split(entries, entries.searchsorted(ends)):
+                if block.size:
+                    self._add_data(rng, block, totals)
+
+    @contextmanager
+    def _all_or_none(self, rng: Generator) -> Iterator[None]:
+        """Let particles know nothing after an interrupt: half of the data would count as all."""
+        try:
+            yield
+        except BaseException:
+            self.restart(rng, np.ones(len(self.counts), dtype=bool))
+            raise
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw: a particle of each population, in proportion to its weight."""

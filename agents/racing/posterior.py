@@ -15,7 +15,7 @@ from numpy.random import Generator
 
 from agents.base.conjugacy import ImproperPrior
 from agents.base.evidence import CountsAndSums
-from agents.posteriors.base import Posterior
+from agents.posteriors.base import Posterior, favour_missing_arms
 from agents.posteriors.weighted_draws import (
     MAX_BEST_ARM_ERROR,
     TARGET_BEST_ARM_ERROR,
@@ -76,7 +76,9 @@ class RacePosterior(Posterior):
     ) -> None:
         check_real("effective_samples", effective_samples, above=0.0)
         check_choice("unpulled_arms", unpulled_arms, UNPULLED_OPTIONS)
-        self.pulls_first = unpulled_arms == "pull" or isinstance(problem.prior, ImproperPrior)
+        is_improper = isinstance(problem.prior, ImproperPrior)
+        self.favours_unpulled = unpulled_arms == "pull" and not is_improper
+        self.pulls_first = self.favours_unpulled or is_improper
         self.stopping = make_stop(stopping)
         if self.stopping is not None and effective_samples != EFFECTIVE_SAMPLES:
             condition = f"be left out with stopping={stopping!r}, which never reads it"
@@ -129,6 +131,27 @@ class RacePosterior(Posterior):
             return None
         return self.exact.priced_probabilities(values, costs, top, available)
 
+    def favour_unpulled(self, probabilities: np.ndarray, *available: np.ndarray) -> np.ndarray:
+        """See `Posterior.favour_unpulled`; arms that were never pulled share them."""
+        if not self.favours_unpulled:
+            return probabilities
+        is_missing = self.proposal.is_missing(self.counts)
+        return favour_missing_arms(is_missing, probabilities, *available)
+
+    def renew_draws(self, rng: Generator) -> None:
+        """Check the lanes that are due, as a decision by probabilities has no race."""
+        if self._is_due():
+            self._check()
+
+    def _check(self) -> None:
+        """Check the lanes that are due, by a race that decides nothing."""
+        self.race(make_generator("a race that is only checked"))
+        self._last_decision = None
+
+    def _is_due(self) -> bool:
+        """Say whether answers rest on weighted draws, and a lane's proposal is to be checked."""
+        return self.exact is None and bool((self.counts.sum(axis=1) >= self.check.next_check).any())
+
     def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N,) arms that races find; one sample decides where weights are equal.
 
@@ -179,7 +202,7 @@ class RacePosterior(Posterior):
         if decision is None:
             rng = make_generator("a proposal that is not drawn from")
             self.proposal.update(rng, self.evidence.counts, self.evidence.sums)
-            doubts = self._shortages | self._doubts_of(self.proposal)
+            doubts = self._shortages | self._doubts_of_answers(self.proposal)
             return {"doubts": doubts, "is_unreliable": doubts != 0}
         num_samples, sizes, is_capped, doubts = decision
         return {
@@ -196,7 +219,15 @@ class RacePosterior(Posterior):
         if self.exact is not None:
             return self.exact.doubts()
         self.effective_sample_size()  # any answer notes where draws are few
-        return self._shortages | self._doubts_of(self.answer_proposal)
+        return self._shortages | self._doubts_of_answers(self.answer_proposal)
+
+    def _doubts_of_answers(self, proposal: Proposal) -> np.ndarray:
+        """Return `_doubts_of`, after the checks that are due, which are a copy's."""
+        checked = self
+        if self._is_due():
+            checked = self.fork()
+            checked._check()
+        return checked._doubts_of(proposal)
 
     def _doubts_of(self, proposal: Proposal) -> np.ndarray:
         """Return (N,) what is doubted where draws are of a proposal: its reach, and its tables."""

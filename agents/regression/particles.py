@@ -31,6 +31,7 @@ from agents.regression.comparison import Pool
 from agents.regression.draws import add_likelihood
 from agents.regression.likelihoods import LinkCode, make_link_code
 from agents.regression.normal_fit import Data
+from agents.regression.pool import PooledBelief
 from agents.regression.posterior import CoefficientPosterior
 from bandit_gym.doubts import Doubt
 from bandit_gym.numerics.compiled import kernel
@@ -54,6 +55,15 @@ With P = 500, best-arm probabilities of 50 coefficients were off by 0.01 beyond 
 draws, those of 100 by 0.03 and those of 200 by 0.31."""
 
 MIN_DEVIATION = 1e-300
+
+
+class ParticleBelief(PooledBelief):
+    """What particles say of arms with features, worth as many draws as they are of coefficients."""
+
+    posterior: ParticleCoefficients
+
+    def _count_independent_draws(self) -> np.ndarray:
+        return np.resize(self.posterior._count_independent_draws(), len(self.features))
 
 
 class ParticleCoefficients(CoefficientPosterior, ParticlePosterior):
@@ -86,7 +96,13 @@ class ParticleCoefficients(CoefficientPosterior, ParticlePosterior):
         (lanes,) = (self.counts != before.counts).any(axis=1).nonzero()
         if lanes.size:
             now = Data(rows.columns, self.counts, self.sums)
-            self._add_data(rng, lanes * self._size, (before, now))
+            with self._all_or_none(rng):
+                self._add_data(rng, lanes * self._size, (before, now))
+
+    def predict(self, features: np.ndarray | None = None) -> Any:
+        """Return the belief for the next decision, see `Posterior.predict`."""
+        belief = super().predict(features)
+        return belief if features is None else ParticleBelief(self, features)
 
     def weighted_draws(self) -> WeightedDraws:
         """Return the particles and their weights."""

@@ -9,7 +9,7 @@ from bandit_gym.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.priors.mixtures import Mixture
-from bandit_gym.problem import BanditProblem
+from bandit_gym.problem import BanditProblem, ContextualProblem
 
 COLLAPSED, FEW = Doubt.PARTICLES_COLLAPSED, Doubt.FEW_EFFECTIVE_SAMPLES
 PAPERS, COPIES = {"resampling": "never"}, {"move": "none"}
@@ -57,6 +57,30 @@ class Certain:
 
     def log_density(self, means):
         return np.zeros(means.shape[:-1])
+
+
+def test_the_reference_of_few_particles_is_their_average():
+    agent = started("smc", UNIFORM, None, num_particles=12)
+    means = agent._posterior._means
+    means[:, -1] = 40.0  # what memory may hold
+    agent.reset_lanes([True])
+    np.testing.assert_allclose(means[:, -1], means[:, :-1].mean(axis=1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("features", [None, np.eye(2)], ids=["arms", "features"])
+def test_an_interrupt_loses_no_data(features, monkeypatch):
+    problem, told = UNIFORM, {}
+    if features is not None:
+        told = {"observation": features}
+        problem = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 2, 2)
+    agent = started("smc", problem, None)
+    agent.warm_start([40, 40], [20.0, 10.0], **told)
+    with monkeypatch.context() as patch:
+        patch.setattr(agent._posterior, "_log_likelihood_gain", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            agent.act(features)
+    agent.act(features)
+    assert agent.action_probabilities(features)[0] > 0.9  # 0.5 of particles that know nothing
 
 
 def test_data_that_no_particle_explains_are_told():

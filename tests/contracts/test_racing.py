@@ -4,6 +4,7 @@ import inspect
 import math
 import re
 import textwrap
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,13 @@ from agents.racing.stopping import Paper, make_stop
 from agents.racing_thompson import run_algorithm_2
 from bandit_gym.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Exponential, Poisson
-from bandit_gym.priors import Beta, Gamma, TruncatedMultivariateNormal, TruncatedNormal
+from bandit_gym.priors import (
+    Beta,
+    Gamma,
+    SharedMixture,
+    TruncatedMultivariateNormal,
+    TruncatedNormal,
+)
 from bandit_gym.problem import BanditProblem
 
 DATA = [6, 3, 2, 0], [4.0, 1.0, 1.0, 0.0]
@@ -243,6 +250,45 @@ def test_arms_without_a_posterior_can_be_pulled_first_in_random_order():
     for _ in range(3):
         agent.observe(agent.act(), np.ones(2000))
     assert (agent.lane_counts == 1).all()
+
+
+def test_arms_without_a_posterior_are_pulled_first_by_every_decision_that_is_taken():
+    problem, unpulled = BanditProblem(Poisson(), Gamma(2.0, 2.0), 4), [5, 5, 5, 0]
+    options = {"proposal": "reference", "unpulled_arms": "pull"}
+    racing = started("racing", problem, None, unpulled, [45, 45, 45, 0], **options)
+    named = {"name": "racing"} | options
+    plain = started("thompson", problem, None, unpulled, [45, 45, 45, 0], posterior=named)
+    for agent in (racing, plain):
+        assert agent.act() == 3 and agent.decide().probabilities.tolist() == [0, 0, 0, 1]
+        assert agent.posterior().best_arm_probabilities()[3] < 0.9  # which is not why
+        for call in ({"values": [1.0, 1.0, 1.0, 1.0]}, {"top": 2}):
+            with pytest.raises(TypeError, match="whose rule takes none|has no order of all arms"):
+                agent.act(**call)
+
+
+ANSWERS = {
+    "decide": lambda agent: agent.decide(),
+    "values": lambda agent: agent.act(values=[1.0, 2.0]),
+    "top": lambda agent: agent.act(top=2),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [*product(["racing"], ANSWERS), ("bayes_ucb", "decide"), ("bayes_ucb", "values")],
+)
+def test_proposals_are_checked_also_where_no_race_decides(name, way):
+    """A mode of weight 1e-5 beforehand has .775 of the posterior, and no draw reaches it."""
+    prior = SharedMixture((TruncatedNormal(0.97, 0.003), Beta(20.0, 20.0)), [1e-5, 1 - 1e-5])
+    problem = BanditProblem(Bernoulli(), DensityOnly(prior), 2)
+    options = {"posterior": "racing"} if name == "bayes_ucb" else {}
+    agent = started(name, problem, None, [3, 30], [3, 29], **options)
+    assert Doubt.LOW_COVERAGE in agent.posterior().doubts
+    ANSWERS[way](agent)
+    assert Doubt.LOW_COVERAGE in agent.diagnostics()["doubts"]
+    if name == "racing":
+        with pytest.warns(RuntimeWarning, match="rests on a posterior that is doubted"):
+            agent.action_probabilities()
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
