@@ -49,7 +49,7 @@ from bandit_gym.experiments.experiment import (
     read_json,
 )
 from bandit_gym.experiments.store import MANIFEST, open_store
-from bandit_gym.files import VERSION, replacing
+from bandit_gym.files import VERSION, find_stream, replacing
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.results.page import write_html
 from bandit_gym.results.report import (
@@ -219,7 +219,8 @@ def _export(options: argparse.Namespace) -> None:
     path = Path(options.directory) / "results.csv" if own else check_file("csv", options.csv)
     with replacing(path, allows_devices=not own) as file:
         results.rows.to_csv(file, index=False, mode="wb")
-    print(f"One row per stored replication and step: {path}")
+    told = sys.stderr if find_stream(path) else sys.stdout
+    print(f"One row per stored replication and step: {path}", file=told)
 
 
 def _film(options: argparse.Namespace) -> None:

@@ -50,8 +50,9 @@ def replacing(path: Path, *, allows_devices: bool = False) -> Iterator[BinaryIO]
         allows_devices: whether a pipe or a device there, and one that a link leads to (as
             /dev/stdout does), is written to; for paths that the user has named.
     """
-    if allows_devices and path.exists() and not path.is_file():
-        with open(path, "wb") as file:
+    stream = find_stream(path) if allows_devices else None
+    if stream is not None or (allows_devices and path.exists() and not path.is_file()):
+        with open(path if stream is None else os.dup(stream), "wb") as file:
             yield file
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -67,6 +68,18 @@ def replacing(path: Path, *, allows_devices: bool = False) -> Iterator[BinaryIO]
         if isinstance(error, OSError) and error.errno:  # a full disk, which names no file
             error.filename = str(path)
         raise
+
+
+def find_stream(path: Path) -> int | None:
+    """Return this process's output, 1 or 2, to which a path leads as /dev/stdout does, or None.
+
+    It may lead to a file, which is written to where output goes on: not replaced, nor cut.
+    """
+    for stream in (1, 2):
+        with contextlib.suppress(OSError):
+            if os.path.samestat(path.stat(), os.fstat(stream)):
+                return stream
+    return None
 
 
 def remove_leftovers(folder: Path) -> None:

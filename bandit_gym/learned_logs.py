@@ -89,6 +89,8 @@ def estimate_arm(
     means = (paid.cumsum() - paid + pooled) / (num_pulls - is_pulled + 1)
     scores = means + is_pulled * (rewards - means) / positive  # g
     h, u = np.sqrt(positive) * is_there, is_pulled / np.sqrt(positive)
+    if not is_there.any():
+        return Interval(np.nan, np.nan, np.nan)
     q = float(h @ scores / h.sum())
     num_worth = u.sum() ** 2 / max(u @ u, 1e-300)
     z = scipy.special.stdtrit(max(num_worth - 1, 1), 1 - TAIL)

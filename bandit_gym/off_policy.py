@@ -146,6 +146,7 @@ def evaluate(
     if estimator == "adaptive":
         interval = estimate_by_arms(difference, log, bounds)
     elif bounds is not None:
+        _warn_of_unseen(difference, log, "nothing is known of what they pay", 3)
         interval = estimate_by_betting(difference, log, bounds)
     else:
         raise ValueError(message("reward_range", "be (low, high) for 'betting'", None))
@@ -337,19 +338,24 @@ def _warn_of_missing_actions(weights: FloatArray, probabilities: FloatArray, log
 
     Weights average 1 if each action of the policy had the chance that the log says.
     """
-    unseen = np.flatnonzero((log.counts == 0) & probabilities.any(axis=0))
     gap, error = float(weights.mean() - 1), float(weights.std() / np.sqrt(len(log)))
-    text = ""
-    if len(unseen):
-        labels = tuple(log.arms[arm] for arm in unseen)
-        text = f"policy plays arms without rows, {labels}: what they pay is left out of its value."
-    elif len(log) >= MIN_REPLICATIONS and abs(gap) > MAX_WEIGHT_GAP * error + 0.01:
+    if _warn_of_unseen(probabilities, log, "what they pay is left out of its value", 5):
+        return
+    if len(log) >= MIN_REPLICATIONS and abs(gap) > MAX_WEIGHT_GAP * error + 0.01:
         text = (
             f"weights average {1 + gap:.3g}, not 1: the log's propensities are not those of its "
             "actions, or it has too few actions of the policy, whose value is then wrong."
         )
-    if text:
         warnings.warn(text, stacklevel=4)
+
+
+def _warn_of_unseen(probabilities: FloatArray, log: Log, effect: str, stacklevel: int) -> bool:
+    """Warn the user where a policy plays arms that have no rows, and say whether it does."""
+    unseen = np.flatnonzero((log.counts == 0) & probabilities.any(axis=0))
+    labels = tuple(log.arms[arm] for arm in unseen)
+    if labels:
+        warnings.warn(f"policy plays arms without rows, {labels}: {effect}.", stacklevel=stacklevel)
+    return bool(labels)
 
 
 def _warn_of_learning(name: str, agent: Any, stacklevel: int) -> None:

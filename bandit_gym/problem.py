@@ -26,7 +26,7 @@ from bandit_gym.priors import (
     make_prior,
     prior_from_dict,
 )
-from bandit_gym.priors.base import BUILT_IN, offers
+from bandit_gym.priors.base import BUILT_IN, is_built_in, offers
 from bandit_gym.priors.checker import check_draws
 from bandit_gym.priors.independent import get_stated_support
 from bandit_gym.priors.mixtures import join_priors
@@ -60,9 +60,9 @@ class BanditProblem:
         if type(self.likelihood) not in LIKELIHOODS.values():
             check_values(self.likelihood)
         self._check_prior("num_arms", minimum=2)
-        if isinstance(self.prior, BUILT_IN):
-            _check_built_in(self.prior, self.likelihood)
-        else:
+        if is_built_in(self.prior):
+            _check_built_in(self.prior, self.likelihood, self.num_arms)
+        if type(self.prior) not in BUILT_IN:
             check_draws(self.prior, self.likelihood, self.num_arms)
 
     def _check_prior(self, name: str, *, minimum: int) -> None:
@@ -285,10 +285,10 @@ def _extend_prior(present: tuple[Any, int], new: Any, size: int, size_of_arm: in
     return prior
 
 
-def _check_built_in(prior: Any, likelihood: Likelihood) -> None:
+def _check_built_in(prior: Any, likelihood: Likelihood, num_arms: int) -> None:
     """Refuse a support that leaves the likelihood's."""
-    (low, high), (lowest, highest) = prior.support, likelihood.support
-    if low < lowest or high > highest:
+    ends, (lowest, highest) = get_stated_support(prior, num_arms), likelihood.support
+    if ends.min() < lowest or ends.max() > highest:
         interval = f"[{lowest:g}, {highest:g}]"
         condition = f"lie in {interval}, where the means of {likelihood.name} rewards are"
         remedy = "use another, such as 'truncated_normal' with low and high in that interval"

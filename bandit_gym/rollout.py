@@ -356,7 +356,8 @@ def play_steps(
             actions=actions,
             rewards=rewards,
             regrets=regrets,
-            diagnostics={name: np.atleast_1d(value) for name, value in get_diagnostics().items()},
+            # Copies, as an agent may report an array that it keeps.
+            diagnostics={name: np.array(x, ndmin=1) for name, x in get_diagnostics().items()},
             is_alive=is_alive,
             means=None if is_moving else means,
             agent_seconds=seconds,
@@ -400,7 +401,7 @@ def _are_exact(agent: Any, propensities: bool | str) -> bool | None:
     """Say whether propensities are those of the actions; None where there are none."""
     if not propensities:
         return None
-    return bool(propensities == DECIDE or agent.has_exact_probabilities)
+    return bool(propensities == DECIDE or getattr(agent, "has_exact_probabilities", False))
 
 
 def _reset(agent: BanditAgent, num_envs: int | None, seed: SeedSequence) -> Any:

@@ -122,7 +122,7 @@ class AgentPolicy:
         if normalised is not None and normalised.norm_reward:
             remedy = "set norm_reward=False"
             raise ValueError(message("env", "give rewards as they are", normalised, remedy))
-        has_features = isinstance(self.agent.problem, ContextualProblem)
+        has_features = isinstance(getattr(self.agent, "problem", None), ContextualProblem)
         if normalised is not None and normalised.norm_obs and has_features:
             remedy = "set norm_obs=False"
             raise ValueError(message("env", "give features as they are", normalised, remedy))

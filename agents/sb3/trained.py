@@ -142,7 +142,7 @@ class SB3Agent(Lanes):
         """Forget the episodes of the lanes where `mask`, (N,) bool, is True."""
         self._require_reset()
         lanes = check_mask("mask", mask, self.num_lanes)
-        for part in self._memory:
+        for part in (*self._memory, *self._next_memory):
             part[:, lanes] = 0.0
 
     @atomic

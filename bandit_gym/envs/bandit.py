@@ -173,6 +173,9 @@ class BanditLanes:
         else:
             rngs = self.streams.generators(MEANS, lanes)
             means = np.stack([draw_means(prior, rng, num_arms) for rng in rngs])
+            likelihood: Any = self.problem.likelihood
+            condition = f"draw means that {likelihood.name} rewards can have"
+            check_all("prior.sample", likelihood.contains(means), condition, means)
         check_size("prior.sample", means)
         return means if instance is None else np.tile(instance, (len(lanes), 1))
 

@@ -13,17 +13,18 @@ What can be learned from each:
 - constant: a policy is one fixed distribution over arms. Learning happens inside one instance, in a
   learner that keeps statistics of its own (every agent of `agents`) or trains on fixed `means`.
   Trained across instances, it cannot beat chance.
-- counts: pulls and empirical means are sufficient for the posterior of any likelihood, so the
-  best policy of all is a function of this observation, and a memoryless network can learn it.
+- counts: pulls and empirical means are sufficient for the posterior, unless deviations are
+  unknown. So the best policy of all is a function of this observation, and a memoryless network can
+  learn it.
 - history: one step says next to nothing; a recurrent policy can add the steps up by itself, in the
   manner of RL^2, and must discover that it should.
 
 Rewards and empirical means x are scaled to [0, 1] by the support of the mean: unchanged on [0, 1],
-x / (1 + x) on [0, inf), (1 + x / (1 + abs(x))) / 2 on the reals. The last two report rewards of
-order one apart best. What a likelihood of your own pays beyond the support is shown as its end.
-Where there is nothing to show yet (an arm never pulled, no reward) the entry is 0.5. Time left
-falls from 1 to 0 over the horizon, and stays there. The horizon is the time limit of
-`gymnasium.make` or `make_vec` unless another is given.
+x / (1 + x) on [0, inf), 1 / (1 - x) on (-inf, 0], (1 + x / (1 + abs(x))) / 2 on the reals. The
+last three report rewards of order one apart best. What a likelihood of your own pays beyond the
+support is shown as its end. Where there is nothing to show yet (an arm never pulled, no reward) the
+entry is 0.5. Time left falls from 1 to 0 over the horizon, and stays there. The horizon is the time
+limit of `gymnasium.make` or `make_vec` unless another is given.
 """
 
 from collections.abc import Mapping
@@ -131,10 +132,12 @@ class PlayRecord:
 def scale_rewards(rewards: FloatArray, low: float, high: float) -> FloatArray:
     """Map rewards increasingly into [0, 1], by the support of the mean; see the module."""
     rewards = np.clip(rewards, low, high)
-    if np.isfinite(high):
+    if np.isfinite([low, high]).all():
         return (rewards - low) * (1.0 / (high - low))
     if np.isfinite(low):
         return (rewards - low) / (1.0 + rewards - low)
+    if np.isfinite(high):
+        return 1.0 / (1.0 + high - rewards)
     return 0.5 * (1.0 + rewards / (1.0 + np.abs(rewards)))
 
 

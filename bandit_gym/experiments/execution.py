@@ -27,6 +27,7 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
+from threading import RLock
 from time import perf_counter
 from typing import Any
 
@@ -153,6 +154,7 @@ def progress_on_stderr() -> Iterator[Callable[[Progress], None]]:
 # -- One block -------------------------------------------------------------------------------------
 
 Sources = dict[str, dict[str, str]]
+ONE_BLOCK = RLock()
 
 
 def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outcome:
@@ -166,8 +168,9 @@ def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outc
     facts: dict[str, Any] = {"process": os.getpid(), "host": platform.node()}
     start = perf_counter()
     try:
-        # More threads would oversubscribe the cores, and may change the last bit of a product.
-        with threadpool_limits(limits=1):
+        # More threads would oversubscribe the cores, and may change the last bit of a product. The
+        # limit is the process's, which a Dask worker with threads shares among blocks.
+        with ONE_BLOCK, threadpool_limits(limits=1):
             own_sources = run.sources()
             if sources not in (None, own_sources):
                 condition = f"be the same in all processes (now on {platform.node()})"

@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import io
 import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ from bandit_gym.checks.typing import FloatArray
 from bandit_gym.experiments.blocks import COLUMNS, OWN_DIAGNOSTICS, Outcome, columns_of
 from bandit_gym.experiments.entries import Entry, content_digest
 from bandit_gym.experiments.experiment import Experiment, Run
-from bandit_gym.files import remove_leftovers, to_json, write_atomically
+from bandit_gym.files import LEFTOVER, remove_leftovers, to_json, write_atomically
 
 FORMAT = 6
 """Of a folder that is written."""
@@ -48,6 +48,9 @@ READABLE_FORMATS = (5, FORMAT)
 
 SUFFIXES = {"blocks": "parquet", "failures": "txt"}
 MANIFEST, LOCK = "experiment.json", ".lock"
+UNREAD = errno.EMFILE, errno.ENFILE, errno.EACCES, errno.EIO
+"""Why a file may be whole that cannot be read."""
+
 CODE_PATTERN = re.compile("[0-9a-f]{8}")
 TIMING_COLUMNS = ("agent_seconds", "decisions")
 """What is read of how a block came about."""
@@ -142,14 +145,15 @@ class Store:
             every = run.replications(number)
             if wanted := every[: max(0, num_replications - every.start)]:
                 try:
-                    with path.open("rb") as file:  # by Arrow's own only if its name is UTF-8
-                        mapped = mmap(file.fileno(), 0, access=ACCESS_READ)
-                    block = Block(run, wanted, pa.py_buffer(mapped))
+                    # A map would keep a file open, of which a process may have 256.
+                    block = Block(run, wanted, pa.py_buffer(path.read_bytes()))
                     block.file.read(use_threads=False)
                     content = block.metadata["run"], block.metadata["block"], block.code
                     code = self.codes.get(run.name, block.code)
                     is_whole = block.has_its_names and content == (run.digest, number, code)
-                except (OSError, pa.ArrowException, LookupError, TypeError, ValueError):
+                except (OSError, pa.ArrowException, LookupError, TypeError, ValueError) as error:
+                    if getattr(error, "errno", None) in UNREAD:
+                        raise
                     is_whole = False
                 yield number, block if is_whole else None
 
@@ -179,8 +183,11 @@ class Store:
 
     def read_failures(self, run: Run) -> dict[int, str]:
         """Return block -> traceback of the blocks that raised."""
-        files = self._find_files("failures", run).items()
-        return {block: path.read_text("utf-8", "replace") or "unknown" for block, path in files}
+        failures = {}
+        for block, path in self._find_files("failures", run).items():
+            with contextlib.suppress(FileNotFoundError):  # tried again meanwhile, with success
+                failures[block] = path.read_text("utf-8", "replace") or "unknown"
+        return failures
 
     def _locate(self, kind: str, run: Run, suffix: str = "") -> Path:
         code = self.codes.get(run.name)
@@ -230,7 +237,8 @@ def _count_stored_replications(experiment: Experiment, directory: Path) -> int:
 
     The folder may be free.
     """
-    if not directory.exists() or all(path.name == LOCK for path in directory.iterdir()):
+    names = [path.name for path in directory.iterdir()] if directory.exists() else []
+    if all(name == LOCK or name.endswith(LEFTOVER) for name in names):
         return experiment.replications
     stored, store = open_store(directory)
     if store.format != FORMAT:

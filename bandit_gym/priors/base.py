@@ -50,22 +50,46 @@ class Prior(Protocol):
         """
 
 
+PROJECT_PACKAGES = "agents", "bandit_gym"
+
 BUILT_IN = *independent.BUILT_IN, TruncatedMultivariateNormal
 """The classes of priors whose draws need no check."""
+
+
+def keeps_draws(prior: Any) -> bool:
+    """Say whether no class of a user's draws otherwise than the built-in one it derives from.
+
+    What such a class inherits beside `sample` and `log_density` is of other means.
+    """
+    kinds = [*type(prior).__mro__]
+    is_ours = [kind.__module__.partition(".")[0] in PROJECT_PACKAGES for kind in kinds]
+    own = kinds[: is_ours.index(True)] if any(is_ours) else []
+    return not any({"sample", "log_density"} & {*vars(kind)} for kind in own)
 
 
 def _has_methods(*methods: str) -> Callable[[Any], bool]:
     return lambda prior: all(callable(getattr(prior, method, None)) for method in methods)
 
 
+def _has_method_of(method: str) -> Callable[[Any], bool]:
+    """Return whether a prior has a method that is of its own draws."""
+
+    def has_it(prior: Any) -> bool:
+        if not callable(getattr(prior, method, None)):
+            return False
+        first = next((kind for kind in type(prior).__mro__ if method in vars(kind)), type(prior))
+        return first.__module__.partition(".")[0] not in PROJECT_PACKAGES or keeps_draws(prior)
+
+    return has_it
+
+
 CAPABILITIES: Mapping[str, Callable[[Any], bool]] = {
     "log_density": _has_methods("sample", "log_density"),
-    "arm_log_density": _has_methods("arm_log_density"),
-    "shared_components": _has_methods("shared_components"),
-    "natural_parameters": _has_methods("natural_parameters"),
-    "normal_box": lambda prior: isinstance(prior, TruncatedMultivariateNormal),
-    "sample_each": _has_methods("sample_each"),
-    # A user's subclass may override `sample`.
+    "arm_log_density": _has_method_of("arm_log_density"),
+    "shared_components": _has_method_of("shared_components"),
+    "natural_parameters": _has_method_of("natural_parameters"),
+    "normal_box": lambda p: isinstance(p, TruncatedMultivariateNormal) and keeps_draws(p),
+    "sample_each": _has_method_of("sample_each"),
     "quantile": lambda prior: type(prior) in BUILT_IN and hasattr(prior, "quantile"),
 }
 """What a prior may offer, and how that is found.
@@ -86,7 +110,10 @@ CAPABILITIES: Mapping[str, Callable[[Any], bool]] = {
 
 
 def offers(prior: Any, capability: str) -> bool:
-    """Say whether a prior has a capability, one of `CAPABILITIES`; a class is no prior."""
+    """Say whether a prior has a capability, one of `CAPABILITIES`; a class is no prior.
+
+    Of a user's subclass that overrides `sample` or `log_density`, only what it defines itself.
+    """
     return CAPABILITIES[capability](prior) and not isinstance(prior, type)
 
 
@@ -178,6 +205,12 @@ def _make_inner(value: Any, kind: str, imports: bool) -> Any:
     is_named = imports and isinstance(value, str) and ":" in value
     is_prior_settings = isinstance(value, Mapping) or is_named
     return _make(value, kind, imports=imports) if is_prior_settings else value
+
+
+def is_built_in(prior: Any) -> bool:
+    """Say whether a prior is of a class of `PRIORS`, and so are its components."""
+    parts = (*getattr(prior, "components", ()), *getattr(prior, "arms", ()))
+    return type(prior) in PRIORS.values() and all(map(is_built_in, parts))
 
 
 def describe_prior(settings: Any) -> str:

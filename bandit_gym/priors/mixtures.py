@@ -66,6 +66,11 @@ class _FiniteMixture:
         )
         return float(ends[:, 0].min()), float(ends[:, 1].max())
 
+    def arm_support(self, num_arms: int) -> FloatArray:
+        """Return the (K, 2) lowest and highest mean of each arm over all components."""
+        ends = np.stack([get_stated_support(each, num_arms) for each in self.components])
+        return np.stack([ends[..., 0].min(axis=0), ends[..., 1].max(axis=0)], axis=1)
+
     def _draw(self, rng: Generator, shape: tuple[int, ...], chosen: Any) -> FloatArray:
         """Draw means of the given shape, each of the component that was chosen for it."""
         draws = np.stack([component.sample(rng, shape) for component in self.components])
@@ -85,10 +90,6 @@ class Mixture(_FiniteMixture):
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape."""
         return self._draw(rng, shape, rng.choice(len(self.weights), size=shape, p=self.weights))
-
-    def arm_support(self, num_arms: int) -> FloatArray:
-        """Return the (K, 2) lowest and highest mean of each arm."""
-        return np.tile(self.support, (num_arms, 1))
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return the (..., K) log-densities of each arm."""

@@ -47,6 +47,9 @@ RANKING = "env", "agent", "regret", "low", "high", "verdict"
 
 QUANTILES = {"5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95}
 
+IS_SHARED = int(pd.__version__.partition(".")[0]) < 3
+"""Whether a shallow copy of a frame is changed with it: from pandas 3 on, what is written to is."""
+
 
 @dataclass(frozen=True)
 class RunResults:
@@ -75,7 +78,7 @@ class RunResults:
     def steps(self) -> IntArray:
         """(S,) recorded steps, up to the end of the longest episode, such as a table's last row."""
         lengths = self._read("decisions")[:, -1]
-        longest = int(np.nan_to_num(lengths, nan=self.run.horizon).max())
+        longest = int(np.nan_to_num(lengths, nan=self.run.horizon).max(initial=1))
         return np.unique(np.minimum(self.run.steps, longest))
 
     @property
@@ -152,7 +155,7 @@ class StoredResults:
 
     def frame(self) -> pd.DataFrame:
         """Return all tidy rows; where an agent does not report another one's diagnostic, NaN."""
-        return self.rows.copy(deep=False)
+        return self.rows.copy(deep=IS_SHARED)
 
     def table(self) -> pd.DataFrame:
         """Return the state at the horizon, one row per run; see `summarise` for the columns."""

@@ -267,6 +267,7 @@ class NonStationary(Effect):
         self._num_parameters = len(self._low)
         self._shown = np.zeros((self.num_lanes, self.num_arms))
         self._rngs: dict[int, np.random.Generator] = {}
+        self.restart(np.arange(self.num_lanes))  # of an environment that has begun
 
     def restart(self, lanes: IntArray) -> None:
         """Begin at the means that the episode begins with."""

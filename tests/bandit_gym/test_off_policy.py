@@ -218,6 +218,17 @@ def test_arms_that_the_log_has_not_are_named_or_refused(estimator):
         evaluate([0.5, 0.5, 0], fit_propensities(log, by), estimator)
 
 
+def test_arms_that_the_log_has_not_are_named_where_limits_allow_for_them():
+    chances = np.tile([0.5, 0.5, 0.0], (40, 1))
+    rewards = np.linspace(0.0, 3.0, 40)
+    log = Log(np.arange(40) % 2, rewards, ("a", "b", "c"), np.full(40, 0.5), probabilities=chances)
+    with pytest.warns(UserWarning, match="without rows.*nothing is known of what they pay"):
+        value = evaluate([0.0, 0.5, 0.5], log, "betting", reward_range=(0, 3))
+    assert value.low < 0.8 < 2.2 < value.high  # what c pays alone is 0 to 1.5 of the value
+    with pytest.warns(UserWarning, match="fewer than 10 rows"):  # and nothing of numpy's
+        assert np.isnan(evaluate([0.0, 0.5, 0.5], log).value)
+
+
 def test_probabilities_with_labels_of_arms_are_found_by_label():
     log, labels = make_log(), pd.Series(TARGET[::-1], index=[2, 1, 0])
     for policy in (labels, pd.DataFrame([labels] * len(log))):

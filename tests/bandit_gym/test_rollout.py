@@ -241,6 +241,18 @@ def test_rollout_keeps_every_step_of_a_single_environment():
     assert result.lengths.tolist() == [4]
 
 
+def test_diagnostics_are_those_of_each_step_also_of_an_agent_that_keeps_its_array():
+    class Counting(Tape):
+        thoughts = np.zeros(1)
+
+        def diagnostics(self):
+            self.thoughts[:] = self.t
+            return {"thoughts": self.thoughts}
+
+    result = rollout(Counting(), CountdownBandit(4), seed=0, horizon=10)
+    assert result.diagnostics["thoughts"].tolist() == [[0.0, 1.0, 2.0, 3.0]]
+
+
 @pytest.mark.parametrize("mode", AutoresetMode)
 def test_rollout_plays_one_episode_per_lane_when_lengths_differ(mode):
     result = rollout(Tape(), make_vector_env([4, 2], mode), seed=0, horizon=10)

@@ -22,6 +22,7 @@ from surface import SERIAL, failures_of, files_of, rewrite_block, run_and_watch,
 from bandit_gym import load_results, run_experiment
 from bandit_gym.cli import main
 from bandit_gym.experiments import Experiment, Workers, execution
+from bandit_gym.experiments.blocks import record_block
 from bandit_gym.files import RESULTS_VERSION
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -408,6 +409,28 @@ DAMAGED = [
     *({"codes": codes} for codes in (None, {"run": "../x"}, {"run": 5})),
     *({"experiment": SETTINGS | {"environments": each}} for each in BROKEN),
 ]
+
+
+def test_a_folder_of_a_run_that_was_killed_as_it_began_is_free(tmp_path):
+    (tmp_path / ".experiment.json.0123abcd.bandit-gym.tmp").touch()
+    run_experiment(make_experiment("random"), tmp_path, workers=SERIAL)
+    assert not [*tmp_path.glob(".experiment*")]
+
+
+def test_threads_of_one_process_simulate_one_block_after_the_other(monkeypatch):
+    """BLAS has one thread in each, which the first to end would give back for the other."""
+    (run,), inside = make_experiment("random").runs, []
+
+    def watch(*arguments):
+        inside.append(1)
+        time.sleep(0.05)
+        assert inside.pop() and not inside
+        return record_block(*arguments)
+
+    monkeypatch.setattr(execution, "record_block", watch)
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = [*pool.map(execution.simulate_block, [run] * 3, range(3))]
+    assert [outcome.failure for outcome in outcomes] == [None] * 3
 
 
 def test_a_damaged_manifest_is_named_in_one_sentence(tmp_path, capsys):

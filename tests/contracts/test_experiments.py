@@ -437,6 +437,12 @@ def test_a_block_without_a_column_has_blanks_there_and_so_has_its_mean(tmp_path)
     assert play(tmp_path, **sizes)["last_switch"].isna().any()  # nothing was computed again
 
 
+def test_propensities_of_an_agent_that_says_nothing_of_them_are_not_exact(tmp_path):
+    worlds = [{"env": ENV, "num_arms": 4}]
+    rows = play(tmp_path, environments=worlds, agents=["stub_agents:Uniform"], propensities=True)
+    assert (rows["propensity"] == 0.25).all() and (rows["propensity_is_exact"] == 0).all()
+
+
 def test_propensities_weigh_logged_rewards_to_the_value_of_another_policy(tmp_path):
     """The other policy plays arm 0 always; under the uniform prior that pays 1 / 2 on average."""
     sizes = {"replications": 200, "horizon": 30, "block_size": 200, "propensities": True}

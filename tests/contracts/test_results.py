@@ -1,5 +1,6 @@
 """What is read from a folder is what its files hold, recomputed here by pandas, NumPy and SciPy."""
 
+import errno
 import math
 import os
 import re
@@ -24,6 +25,7 @@ from bandit_gym import compare, load_results
 from bandit_gym.cli import main
 from bandit_gym.experiments import Experiment, load_experiment
 from bandit_gym.results import join_results, plots, write_html
+from bandit_gym.results.data import paired_differences
 from bandit_gym.results.report import describe, write_estimate, write_latex, write_markdown
 from bandit_gym.results.statistics import mean_interval, paired_p_value
 
@@ -307,6 +309,30 @@ def test_results_of_nothing_but_failures_are_a_table_of_errors(tmp_path):
     assert row["failed"] == "RuntimeError: I have had enough" and math.isnan(row["difference"])
     assert results.frame().empty and results.curves().empty and len(results.ranking()) == 1
     assert "Left out: Raising(at=2) in" in str(results)
+
+
+def test_results_keep_no_file_open(folder):
+    """A process may have 256; blocks beyond were damaged, it said."""
+    before = len(os.listdir("/proc/self/fd"))
+    kept = load_results(folder)
+    assert len(os.listdir("/proc/self/fd")) == before and kept.num_missing == 0
+
+
+def test_files_that_cannot_be_read_are_not_damaged(folder, monkeypatch):
+    too_many = OSError(errno.EMFILE, "Too many open files")
+    monkeypatch.setattr("pathlib.Path.read_bytes", lambda _: (_ for _ in ()).throw(too_many))
+    with pytest.raises(OSError, match="Too many open files"):
+        load_results(folder)
+
+
+def test_a_run_without_blocks_has_nothing_to_pair(folder, tmp_path):
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    of_ucb1 = load_results(copy).runs[1].run
+    for blocks in (copy / "blocks").glob(f"{of_ucb1.name}-*"):
+        shutil.rmtree(blocks)
+    runs = load_results(copy).runs
+    replications, differences = paired_differences(runs[1], runs[0], CUMULATIVE_REGRET)
+    assert len(replications) == len(differences) == 0
 
 
 def test_rows_are_read_in_at_most_twice_their_size(folder):
@@ -1036,6 +1062,15 @@ def test_export_replaces_its_own_link_and_writes_through_one_that_is_typed(small
     assert main(["export", str(copy), "--csv", str(tmp_path / "typed.csv")]) == 0
     assert not (copy / "results.csv").is_symlink()
     assert (tmp_path / "typed.csv").is_symlink()
+
+
+def test_export_into_the_output_leaves_it_what_it_is(small, tmp_path, capfd):
+    """Under `> out.csv`, /dev/stdout leads to a file, and was replaced by another."""
+    (tmp_path / "stdout").symlink_to("/proc/self/fd/1")
+    assert main(["export", str(small), "--csv", str(tmp_path / "stdout")]) == 0
+    told = capfd.readouterr()
+    assert (tmp_path / "stdout").is_symlink() and "One row per stored replication" in told.err
+    assert len(told.out.splitlines()) == len(load_results(small).frame()) + 1
 
 
 def test_export_leaves_a_file_as_it_is_when_the_disk_is_full(small, tmp_path, monkeypatch):

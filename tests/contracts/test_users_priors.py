@@ -18,6 +18,7 @@ from agents.oracle import action_probabilities
 from agents.racing.coverage import estimate_bias
 from agents.racing.races import draw_weighted
 from bandit_gym.doubts import Doubt
+from bandit_gym.envs import BanditVectorEnv
 from bandit_gym.fidelity.distance import measure_excess
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson, check_likelihood
 from bandit_gym.likelihoods.checker import check_ratios
@@ -29,8 +30,10 @@ from bandit_gym.priors import (
     InverseGamma,
     LogitNormal,
     Mixture,
+    MultivariateNormal,
     Normal,
     PerArm,
+    SharedMixture,
     StudentT,
     TruncatedMultivariateNormal,
     TruncatedNormal,
@@ -232,12 +235,63 @@ def test_means_of_a_problem_lie_where_prior_and_likelihood_allow():
 ARMWISE, NATURAL = {"log_density", "arm_log_density"}, "natural_parameters"
 
 
+@pytest.mark.parametrize("method", ["auto", "grid"])
+def test_a_subclass_that_draws_otherwise_is_no_longer_conjugate(method):
+    class Low(Beta):
+        support = (0.0, 0.5)
+
+        def sample(self, rng, shape):
+            return super().sample(rng, shape) / 2
+
+        def arm_log_density(self, means):
+            return super().arm_log_density(2 * np.asarray(means))
+
+    agent = started("exact", BanditProblem(Bernoulli(), Low(2.0, 2.0), 2), None, method=method)
+    assert agent.method == "grid"
+    np.testing.assert_allclose(agent.posterior().mean(), 0.25, rtol=1e-6)
+
+
+def test_a_subclass_that_sorts_its_draws_has_them_sorted_in_environments():
+    class Ordered(TruncatedMultivariateNormal):
+        def sample(self, rng, shape):
+            return np.sort(super().sample(rng, shape))
+
+    prior = Ordered(0.5, np.eye(3).tolist(), 0.0, 1.0)
+    env = BanditVectorEnv(20, BanditProblem(Bernoulli(), prior, 3))
+    env.reset(seed=0)
+    assert (np.diff(env.means) > 0).all()
+
+
+LEAVING = [
+    PerArm([Normal(0.5, 0.15)] * 2),
+    Mixture((Beta(1.0, 1.0), Normal(0.5, 0.1)), (0.5, 0.5)),
+    SharedMixture((Beta(1.0, 1.0), Normal(0.5, 0.1)), (0.5, 0.5)),
+    MultivariateNormal(0.5, [[0.02, 0.01], [0.01, 0.02]]),
+]
+
+
+def test_means_that_rewards_cannot_have_are_refused_before_or_as_they_are_drawn():
+    for prior in LEAVING:
+        with pytest.raises(ValueError, match=r"prior must lie in \[0, 1\]"):
+            BanditProblem(Bernoulli(), prior, 2)
+    own = prior_with(sample=lambda self, rng, shape: rng.normal(0.5, 0.15, shape))
+    env = BanditVectorEnv(5000, BanditProblem(Bernoulli(), own, NUM_ARMS))
+    with pytest.raises(ValueError, match="prior.sample must draw means that bernoulli rewards can"):
+        env.reset(seed=0)
+
+
+def test_ends_of_a_mixture_are_those_of_each_arm():
+    part = TruncatedNormal([0.2, 0.8], 0.2, [0.0, 0.6], [0.5, 1.0])
+    for kind in (Mixture, SharedMixture):
+        assert kind((part, part), (0.5, 0.5)).arm_support(2).tolist() == [[0.0, 0.5], [0.6, 1.0]]
+
+
 def test_a_prior_offers_what_it_has_and_no_more():
     joint = TruncatedMultivariateNormal(0.5, np.eye(3).tolist())
     by_arm = prior_with(arm_log_density=lambda self, means: np.zeros_like(means))
     for prior, expected in [
         (Beta(1, 1), {*ARMWISE, NATURAL, "quantile"}),
-        (Flipped(1, 2), {*ARMWISE, NATURAL}),
+        (Flipped(1, 2), {"log_density"}),  # of other draws than what it inherits
         (TruncatedNormal(0.5, 0.1), {*ARMWISE, NATURAL, "quantile"}),
         (joint, {"log_density", "normal_box", "sample_each"}),
         (Mixture([Beta(1, 1), Beta(2, 1)], [1, 1]), ARMWISE),
@@ -496,7 +550,8 @@ def test_propensities_that_are_doubted_say_why_and_how_far_off_they_may_be():
     data = [*DIVIDED[0], 5, 5], [*DIVIDED[1], 0, 0]
     problem = BanditProblem(Bernoulli(), Shares(), 12)
     error = started("racing", problem, None, *data).posterior().best_arm_error()
-    told = rf"RacingThompson.*\(few effective samples\), and may be off by more than {error:.2g};"
+    why = r"\(low coverage, few effective samples\)"
+    told = rf"RacingThompson.*{why}, and may be off by more than {error:.2g};"
     assert error > 0.05
     with pytest.warns(RuntimeWarning, match=told) as caught:
         started("racing", problem, None, *data).action_probabilities()
@@ -532,6 +587,7 @@ def test_a_race_whose_pilots_resolve_nothing_is_flagged():
     agent.act()
     assert agent.diagnostics()["is_unreliable"].all()
     posterior = started("racing", problem, None, [10] * 7, [7, 6, 5, 4, 3, 2, 1]).posterior()
-    assert posterior.doubts == Doubt.FEW_EFFECTIVE_SAMPLES
+    assert posterior.doubts == Doubt.FEW_EFFECTIVE_SAMPLES | Doubt.LOW_COVERAGE
     title = str(posterior).splitlines()[0]
-    assert "from weighted draws, worth " in title and "; doubted: few effective samples" in title
+    assert "from weighted draws, worth " in title
+    assert "; doubted: low coverage, few effective samples" in title

@@ -32,6 +32,14 @@ class Constant:
         return {}
 
 
+class Uniform(Constant):
+    """Says what it pulls arms with, and not whether that is exact."""
+
+    def action_probabilities(self, observation=None):
+        """Return the same for each of four arms."""
+        return np.full((self.num_envs, 4), 0.25)
+
+
 class Priced(Constant):
     """Plays its arm whatever it is worth."""
 

@@ -100,6 +100,11 @@ def test_policy_refuses_other_arms_what_is_no_agent_and_dones_that_are_no_truth_
     env, policy = make_vec(num_arms=5), sb3.as_policy(make_agent("exact", make_vec().problem))
     with pytest.raises(ValueError, match="agent must have as many arms as the environment, 5, got"):
         evaluate(policy, sb3.GymnasiumVecEnv(env), callback=policy.callback)
+    fewest = {name: (lambda self, *_, **options: None) for name in ("reset_lanes", "observe")}
+    alone = type("Alone", (), fewest | {"reset": lambda self, num_envs, seed: None})()
+    alone.act = lambda *_: np.zeros(2, dtype=int)  # no agent of ours, whose problem is known
+    bare = sb3.as_policy(alone)
+    assert evaluate(bare, sb3.GymnasiumVecEnv(env), callback=bare.callback)[0] > 0
     for thing in ("racing", ExactThompson, None):
         with pytest.raises(TypeError, match="agent must have the methods reset, reset_lanes, act"):
             sb3.as_policy(thing)

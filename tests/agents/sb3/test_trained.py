@@ -117,6 +117,15 @@ def test_sb3_agent_forgets_the_lanes_that_are_reset_only(recurrent):
     assert not np.allclose(memory[:, 1], agent._memory[0][:, 1], atol=1e-6)
 
 
+def test_sb3_agent_forgets_what_an_act_before_the_reset_would_have_left(recurrent):
+    agent, stream = recurrent
+    actions_of(agent, stream[:5])
+    agent.act(stream[5])
+    agent.reset_lanes(np.array([True, False]))
+    agent.observe(np.zeros(2, int), np.zeros(2))
+    assert not agent._memory[0][:, 0].any() and agent._memory[0][:, 1].any()
+
+
 def test_sb3_agent_keeps_the_memory_of_masked_lanes(recurrent):
     agent, stream = recurrent
     actions_of(agent, stream[:1])

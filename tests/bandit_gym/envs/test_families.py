@@ -91,5 +91,6 @@ def test_a_named_likelihood_is_the_problem_of_its_environment_and_ones_own_is_im
 def test_rewards_are_shown_by_the_support_that_a_likelihood_of_ones_own_may_have():
     rows = [(1, 5, [1, 2, 5], [0, 0.25, 1]), (1, np.inf, [3], [2 / 3])]
     rows += [(0, 1, [-0.5, 1.5], [0, 1]), (0, np.inf, [-3], [0])]  # beyond it, if they may be
+    rows += [(-np.inf, 2, [1, 2, -2], [0.5, 1, 0.2])]
     for low, high, rewards, shown in rows:
         assert scale_rewards(np.array(rewards), low, high).tolist() == shown

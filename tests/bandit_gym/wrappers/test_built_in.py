@@ -206,6 +206,15 @@ def test_period_draws_all_means_anew_then_and_only_then():
     assert np.flatnonzero(has_changed).tolist() == [5, 11, 17] and (has_changed ^ is_same).all()
 
 
+@pytest.mark.parametrize("options", [{"period": 1}, {"probability": 1.0}])
+def test_means_move_also_around_an_environment_that_has_begun(options):
+    env = bg.make("BernoulliBandit-v0", num_arms=2)
+    _, info = env.reset(seed=0)
+    moving = Drift(env, **options)
+    infos = [moving.step(0)[-1] for _ in range(3)]
+    assert all((told["means"] != info["means"]).all() for told in infos[1:])
+
+
 def test_probability_draws_means_anew_as_often_from_the_prior():
     prior = {"name": "beta", "alpha": 2.0, "beta": 2.0}
     means = means_of({"probability": 0.1}, 41, prior=prior)
