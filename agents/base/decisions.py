@@ -14,7 +14,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from agents.base.lanes import Lanes
-from agents.base.saved import is_project_class
 from agents.base.threads import atomic
 from agents.numerics.choices import (
     argmax_probabilities,
@@ -33,6 +32,7 @@ from bandit_gym.checks import (
     check_per_arm,
     check_probabilities,
     check_returned,
+    is_project_class,
     message,
 )
 from bandit_gym.doubts import Doubt

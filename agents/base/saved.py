@@ -20,13 +20,12 @@ from typing import Any
 import numpy as np
 
 from agents.base.conjugacy import REFERENCE, reference_prior
-from bandit_gym.checks import message
+from bandit_gym.checks import is_project_class, message
 from bandit_gym.contexts import find_layout
 from bandit_gym.files import has_text_keys, replacing
 from bandit_gym.likelihoods import likelihood_from_dict
 from bandit_gym.problem import BanditProblem, problem_from_dict
 
-PROJECT_PACKAGES = ("agents", "bandit_gym")
 AGENT_FILE_FORMAT, MIN_AGENT_FILE_FORMAT = 6, 5
 """Of the files that are written, and of the oldest that are read."""
 
@@ -71,11 +70,6 @@ def describe_agent(agent: Any) -> dict[str, Any]:
         "state": get_state(agent),
         "available": agent._available,
     }
-
-
-def is_project_class(kind: type) -> bool:
-    """Say whether a class comes with this project."""
-    return kind.__module__.partition(".")[0] in PROJECT_PACKAGES
 
 
 def is_custom_posterior(posterior: Any) -> bool:

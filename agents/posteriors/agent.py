@@ -13,14 +13,19 @@ from numpy.random import Generator
 
 from agents.base import Agent
 from agents.base.evidence import MAX_STATISTICS
-from agents.base.saved import is_project_class
 from agents.base.threads import atomic
 from agents.numerics.choices import raise_to_floor
 from agents.posteriors.base import NUM_ANSWER_DRAWS, Belief, Posterior, count_answer_draws
 from agents.posteriors.factory import make_posterior
 from agents.posteriors.weighted_draws import WeightedDraws
 from agents.snapshots.snapshot import PosteriorSnapshot
-from bandit_gym.checks import check_features, check_integer, check_returned, message
+from bandit_gym.checks import (
+    check_features,
+    check_integer,
+    check_returned,
+    is_project_class,
+    message,
+)
 from bandit_gym.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem, check_problem

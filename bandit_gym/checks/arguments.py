@@ -23,6 +23,7 @@ import numpy as np
 from bandit_gym.checks.typing import FloatArray, Parameter
 
 _MAX_REPR_LENGTH = 100
+PROJECT_PACKAGES = "agents", "bandit_gym"
 
 
 def message(name: str, condition: str, value: Any, remedy: str = "", place: str = "") -> str:
@@ -409,3 +410,8 @@ def check_file(name: str, value: Any) -> Path:
         raise IsADirectoryError(message(name, "be a file, and no folder", str(value)))
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def is_project_class(kind: type) -> bool:
+    """Say whether a class comes with this project."""
+    return kind.__module__.partition(".")[0] in PROJECT_PACKAGES

@@ -17,7 +17,14 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from numpy.random import Generator
 
-from bandit_gym.checks import check_arguments, load_named, make_named, message, split_name
+from bandit_gym.checks import (
+    check_arguments,
+    is_project_class,
+    load_named,
+    make_named,
+    message,
+    split_name,
+)
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.priors import dependent, independent, mixtures
 from bandit_gym.priors.dependent import TruncatedMultivariateNormal
@@ -50,8 +57,6 @@ class Prior(Protocol):
         """
 
 
-PROJECT_PACKAGES = "agents", "bandit_gym"
-
 BUILT_IN = *independent.BUILT_IN, TruncatedMultivariateNormal
 """The classes of priors whose draws need no check."""
 
@@ -62,9 +67,8 @@ def keeps_draws(prior: Any) -> bool:
     What such a class inherits beside `sample` and `log_density` is of other means.
     """
     kinds = [*type(prior).__mro__]
-    is_ours = [kind.__module__.partition(".")[0] in PROJECT_PACKAGES for kind in kinds]
-    own = kinds[: is_ours.index(True)] if any(is_ours) else []
-    return not any({"sample", "log_density"} & {*vars(kind)} for kind in own)
+    first = next((i for i, kind in enumerate(kinds) if is_project_class(kind)), 0)
+    return not any({"sample", "log_density"} & {*vars(kind)} for kind in kinds[:first])
 
 
 def _has_methods(*methods: str) -> Callable[[Any], bool]:
@@ -78,7 +82,7 @@ def _has_method_of(method: str) -> Callable[[Any], bool]:
         if not callable(getattr(prior, method, None)):
             return False
         first = next((kind for kind in type(prior).__mro__ if method in vars(kind)), type(prior))
-        return first.__module__.partition(".")[0] not in PROJECT_PACKAGES or keeps_draws(prior)
+        return not is_project_class(first) or keeps_draws(prior)
 
     return has_it
 
