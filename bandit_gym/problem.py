@@ -13,6 +13,7 @@ from bandit_gym.checks import (
     check_integer,
     check_keys,
     check_object,
+    is_project_class,
     message,
 )
 from bandit_gym.checks.typing import FloatArray, IntArray
@@ -62,7 +63,7 @@ class BanditProblem:
         self._check_prior("num_arms", minimum=2)
         if is_built_in(self.prior):
             _check_built_in(self.prior, self.likelihood, self.num_arms)
-        if type(self.prior) not in BUILT_IN:
+        if not (isinstance(self.prior, BUILT_IN) and is_project_class(type(self.prior))):
             check_draws(self.prior, self.likelihood, self.num_arms)
 
     def _check_prior(self, name: str, *, minimum: int) -> None:

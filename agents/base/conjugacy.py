@@ -34,7 +34,7 @@ from bandit_gym import likelihoods, priors
 from bandit_gym.checks import message
 from bandit_gym.likelihoods import Likelihood
 from bandit_gym.priors import Prior
-from bandit_gym.priors.base import keeps_draws
+from bandit_gym.priors.independent import keeps_draws
 
 REFERENCE = "reference"
 """What `prior=` calls the reference prior."""
@@ -165,7 +165,7 @@ def likelihood_coefficients(
 def is_conjugate(likelihood: Likelihood, prior: Prior) -> bool:
     """Say whether a prior is conjugate to a likelihood."""
     row = find_row(likelihood)
-    return row is not None and isinstance(prior, row.prior) and keeps_draws(prior)
+    return row is not None and isinstance(prior, row.prior) and keeps_draws(prior, row.prior)
 
 
 def reference_prior(likelihood: Likelihood) -> Prior:

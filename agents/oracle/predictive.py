@@ -27,6 +27,7 @@ from bandit_gym.checks import check_integer, message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.likelihoods import is_binary
 from bandit_gym.priors import Beta
+from bandit_gym.priors.independent import keeps_draws
 from bandit_gym.problem import BanditProblem, check_problem
 
 PANEL_TOLERANCE = 1e-12
@@ -64,7 +65,7 @@ def predictive_means(problem: BanditProblem, horizon: int) -> FloatArray:
         horizon: T, so that n < T.
     """
     prior = problem.prior
-    if isinstance(prior, Beta):
+    if isinstance(prior, Beta) and keeps_draws(prior):
         n, s = np.arange(float(horizon))[:, None], np.arange(float(horizon))
         alpha, beta = (np.reshape(size, (-1, 1, 1)) for size in (prior.alpha, prior.beta))
         is_same_prior = (alpha == alpha[0]).all() and (beta == beta[0]).all()

@@ -90,7 +90,8 @@ class PosteriorAgent(Agent):
             raise ValueError(message("posterior", condition, name, remedy))
         if self.uses_draws:
             self.has_exact_probabilities = self._posterior.has_exact_probabilities
-        if self._posterior.favours_unpulled:  # which prices and orders of draws know nothing of
+        # Prices and orders of draws know nothing of arms that come first.
+        if self.uses_draws and self._posterior.favours_unpulled:
             self.takes_values = self.takes_top = False
 
     @property
@@ -255,7 +256,8 @@ class PosteriorAgent(Agent):
         else:
             draws = self._last_belief._count_independent_draws()[:, None]  # type: ignore[union-attr]
             errors = np.sqrt((probabilities * (1 - probabilities) + 1 / draws) / draws)
-            errors = np.where(raised > probabilities, 0.0, errors)  # the floor is exact
+            is_low = probabilities + 2 * errors < floor  # where the floor is exact
+            errors = np.where(is_low, 0.0, errors)
         if (errors > MAX_RELATIVE_ERROR * raised)[raised > MIN_CHECKED].any():
             text = (
                 f"{type(self).__name__}.action_probabilities has standard errors above "

@@ -64,6 +64,7 @@ class RacePosterior(Posterior):
     source = "weighted draws"
     state_names = ("exact", "check")
     _last_decision: tuple[np.ndarray, ...] | None = None  # what `diagnostics` says of it
+    _asked: RacePosterior | None = None  # whose proposals are checked for questions
 
     def __init__(
         self,
@@ -77,8 +78,7 @@ class RacePosterior(Posterior):
         check_real("effective_samples", effective_samples, above=0.0)
         check_choice("unpulled_arms", unpulled_arms, UNPULLED_OPTIONS)
         is_improper = isinstance(problem.prior, ImproperPrior)
-        self.favours_unpulled = unpulled_arms == "pull" and not is_improper
-        self.pulls_first = self.favours_unpulled or is_improper
+        self.pulls_first = unpulled_arms == "pull" or is_improper
         self.stopping = make_stop(stopping)
         if self.stopping is not None and effective_samples != EFFECTIVE_SAMPLES:
             condition = f"be left out with stopping={stopping!r}, which never reads it"
@@ -90,6 +90,8 @@ class RacePosterior(Posterior):
         elif self.stopping is not None:
             self.max_samples = self.stopping
         self.proposal, *others = make_proposals(problem, proposal)
+        may_miss = self.proposal.is_missing(np.zeros((1, problem.num_arms)))
+        self.favours_unpulled = self.pulls_first and bool(may_miss.any()) and not is_improper
         wanted = effective_samples if self.stopping is None else None
         self.check = CoverageCheck(self.proposal, others, wanted)
         is_matched = proposal == "matched" or self.proposal.posterior or not others
@@ -111,6 +113,7 @@ class RacePosterior(Posterior):
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Forget when the masked lanes' proposals were checked."""
+        self._asked = None
         self.check.restart(mask)
         if self.exact is not None:
             self.exact.restart(rng, mask)
@@ -140,17 +143,17 @@ class RacePosterior(Posterior):
 
     def renew_draws(self, rng: Generator) -> None:
         """Check the lanes that are due, as a decision by probabilities has no race."""
-        if self._is_due():
-            self._check()
+        is_due = self._find_due()
+        if is_due.any():
+            try:
+                self.race(make_generator("a race that is only checked"))
+            except ValueError:  # all weights of a race are 0
+                self.check.has_low_coverage[is_due] = True
+            self._last_decision = None
 
-    def _check(self) -> None:
-        """Check the lanes that are due, by a race that decides nothing."""
-        self.race(make_generator("a race that is only checked"))
-        self._last_decision = None
-
-    def _is_due(self) -> bool:
-        """Say whether answers rest on weighted draws, and a lane's proposal is to be checked."""
-        return self.exact is None and bool((self.counts.sum(axis=1) >= self.check.next_check).any())
+    def _find_due(self) -> np.ndarray:
+        """Return (N,) where answers rest on weighted draws whose proposal is to be checked."""
+        return (self.counts.sum(axis=1) >= self.check.next_check) & (self.exact is None)
 
     def draw_best(self, rng: Generator, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N,) arms that races find; one sample decides where weights are equal.
@@ -222,12 +225,17 @@ class RacePosterior(Posterior):
         return self._shortages | self._doubts_of_answers(self.answer_proposal)
 
     def _doubts_of_answers(self, proposal: Proposal) -> np.ndarray:
-        """Return `_doubts_of`, after the checks that are due, which are a copy's."""
-        checked = self
-        if self._is_due():
-            checked = self.fork()
-            checked._check()
-        return checked._doubts_of(proposal)
+        """Return `_doubts_of`, after the checks that are due: of a copy, as asking moves nothing.
+
+        It stays, so that a lane is checked when its pulls have doubled also where no race decides.
+        """
+        if not self._find_due().any():
+            return self._doubts_of(proposal)
+        rng = make_generator("a proposal that is not drawn from")
+        self._asked = self._asked or self.fork()
+        self._asked.update(rng, self.evidence)
+        self._asked.renew_draws(rng)
+        return self._asked._doubts_of(proposal)
 
     def _doubts_of(self, proposal: Proposal) -> np.ndarray:
         """Return (N,) what is doubted where draws are of a proposal: its reach, and its tables."""

@@ -31,14 +31,15 @@ from scipy.special import gammaincinv
 from agents.base.rows import ForgettingRows, Rows, join_rows
 from agents.posteriors.weighted_draws import normalise_weights
 from agents.regression.draws import draw_weigh_and_compare, make_room
-from agents.regression.gaussian import join_mean, make_prior_rows
+from agents.regression.gaussian import is_normal, join_mean, make_prior_rows
 from agents.regression.likelihoods import make_link_code
 from agents.regression.normal_fit import Components, Data, Fit
 from agents.regression.proposals import MIN_CAVITY
 from agents.regression.sites import ALL_ROWS, NEW_ROWS, NO_ROWS, update_sites
 from bandit_gym.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
-from bandit_gym.priors import Laplace, Mixture, MultivariateNormal, Normal, SharedMixture, StudentT
+from bandit_gym.priors import Laplace, Mixture, Normal, SharedMixture, StudentT
+from bandit_gym.priors.independent import keeps_draws
 from bandit_gym.problem import ContextualProblem
 
 NUM_PILOTS = 256, 1024
@@ -115,7 +116,7 @@ class CoefficientFits:
         self.problem, self.is_laplace = problem, is_laplace
         self.effective_samples = effective_samples
         self.link = make_link_code(problem)
-        self.has_normal_prior = isinstance(problem.prior, Normal | MultivariateNormal)
+        self.has_normal_prior = is_normal(problem.prior)
         self.components, self.first_sites, self.normal = describe_prior(problem)
         self.start(0)
 
@@ -185,11 +186,13 @@ class CoefficientFits:
 
     def _follow_forgetting(self, rows: ForgettingRows) -> None:
         """Scale all sites by the discounts since; where rows are gone, begin with the prior."""
-        times, was_seen = rows.num_discounts - self.num_discounts, self.fit.seen > 0
-        for step in range(times.max(initial=0)):  # as counts were: equal bits are no change
-            self.fit.seen[times > step] *= rows.discount
-        is_gone = was_seen & (self.fit.seen == 0)  # its count had no number left
-        if is_gone.any() or not np.array_equal(rows.num_removals, self.num_removals):
+        is_gone = not np.array_equal(rows.num_removals, self.num_removals)
+        if not is_gone:
+            times, was_seen = rows.num_discounts - self.num_discounts, self.fit.seen > 0
+            for step in range(times.max(initial=0)):  # as counts were: equal bits are no change
+                self.fit.seen[times > step] *= rows.discount
+            is_gone = bool((was_seen & (self.fit.seen == 0)).any())  # no number was left
+        if is_gone:
             self.start(len(rows.counts))
             self.num_discounts = rows.num_discounts.copy()
             self.num_removals = rows.num_removals.copy()
@@ -383,10 +386,9 @@ def describe_prior(problem: ContextualProblem) -> tuple[Components | None, np.nd
     """
     prior, size = problem.prior, problem.num_features
     components, sites, normal = None, np.zeros((size, 2)), np.zeros((size, size + 1))
-    is_normal = isinstance(prior, Normal | MultivariateNormal)
-    parts = [] if is_normal else stack_components(prior, size)
+    parts = [] if is_normal(prior) else stack_components(prior, size)
     is_shared = isinstance(prior, SharedMixture)
-    if not (is_normal or parts or is_nearly_normal(problem)):
+    if not (is_normal(prior) or parts or is_nearly_normal(problem)):
         parts, is_shared = fit_components(problem), not problem.offers("arm_log_density")
     if parts:
         weights, means, precisions = np.ascontiguousarray(np.transpose(parts, (1, 2, 0)))
@@ -396,7 +398,7 @@ def describe_prior(problem: ContextualProblem) -> tuple[Components | None, np.nd
             tau = np.exp(2 * (weights * scales).sum(axis=1))
             sites[:] = np.stack([tau, tau * (weights * means).sum(axis=1)], axis=1)
             return components, sites, normal
-    if is_normal:
+    if is_normal(prior):
         normal[:] = make_prior_rows(problem)
     else:
         mean, covariance = estimate_moments(problem)
@@ -406,6 +408,8 @@ def describe_prior(problem: ContextualProblem) -> tuple[Components | None, np.nd
 
 def stack_components(prior: Any, size: int) -> list[np.ndarray]:
     """Return (3, d) arrays of weights, means and precisions, one a component; [] if not known."""
+    if not keeps_draws(prior):
+        return []
     if isinstance(prior, Mixture | SharedMixture):
         parts = [stack_components(each, size) for each in prior.components]
         if not all(parts) or (isinstance(prior, SharedMixture) and max(map(len, parts)) > 1):

@@ -35,7 +35,8 @@ from bandit_gym.checks import check_choice, message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.doubts import Doubt
 from bandit_gym.numerics.streams import make_generator
-from bandit_gym.priors import MultivariateNormal
+from bandit_gym.priors import MultivariateNormal, Normal
+from bandit_gym.priors.independent import keeps_draws
 from bandit_gym.problem import ContextualProblem
 
 SOURCE = "the normal distribution"
@@ -64,6 +65,7 @@ class NormalBelief(Belief):
     ) -> None:
         self._features, self._posterior = features, posterior
         self._prices: tuple[FloatArray, ...] = ()
+        self._is_drawn = np.zeros(1, dtype=bool)  # by the last comparison
         # The means are `_mean` + `_spread` z with z standard normal.
         described = describe_arms(roots, np.ascontiguousarray(features))
         self._mean, self._spread, self._is_ill_conditioned = described
@@ -156,7 +158,8 @@ class NormalBelief(Belief):
         out = np.full(mask.shape, np.nan)
         if is_exact.any():
             out[is_exact] = self._compare_independent(is_exact, np.sqrt(variance), mask)
-        rest = np.flatnonzero(np.isnan(out).any(axis=1))  # also where integrals have no panels
+        self._is_drawn = np.isnan(out).any(axis=1)  # also where integrals have no panels
+        rest = np.flatnonzero(self._is_drawn)
         if self._posterior is None:
             if rest.size:
                 out[rest] = super().best_arm_probabilities(available)[rest]
@@ -207,7 +210,7 @@ class NormalBelief(Belief):
             return np.full(len(self._mean), np.inf)
         is_exact, _ = self._find_independent(np.ones(self._mean.shape, dtype=bool))
         size = NUM_ANSWER_DRAWS if self._posterior is None else NUM_DRAWS
-        return np.where(is_exact, np.inf, size)
+        return np.where(is_exact & ~self._is_drawn, np.inf, size)
 
     def doubts(self) -> np.ndarray:
         """Return (N,) where rounding may have decided, or draws are too few for what was asked."""
@@ -283,6 +286,11 @@ class GaussianCoefficients(SeededPools):
         """Return one (N, d) draw of the coefficients, whose link is the identity."""
         size = self.problem.num_features
         return self.predict(np.broadcast_to(np.eye(size), (self.num_lanes, size, size))).sample(rng)
+
+
+def is_normal(prior: Any) -> bool:
+    """Say whether coefficients are normal before data."""
+    return isinstance(prior, Normal | MultivariateNormal) and keeps_draws(prior)
 
 
 def make_prior_rows(problem: ContextualProblem) -> FloatArray:

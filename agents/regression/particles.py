@@ -29,13 +29,13 @@ from agents.posteriors.populations import step_directions
 from agents.posteriors.weighted_draws import WeightedDraws
 from agents.regression.comparison import Pool
 from agents.regression.draws import add_likelihood
+from agents.regression.gaussian import is_normal
 from agents.regression.likelihoods import LinkCode, make_link_code
 from agents.regression.normal_fit import Data
 from agents.regression.pool import PooledBelief
 from agents.regression.posterior import CoefficientPosterior
 from bandit_gym.doubts import Doubt
 from bandit_gym.numerics.compiled import kernel
-from bandit_gym.priors import MultivariateNormal, Normal
 
 MAX_STAGES = 300
 """Most powers of the likelihood by which the new rows of an update are added."""
@@ -161,7 +161,7 @@ class ParticleCoefficients(CoefficientPosterior, ParticlePosterior):
             if not moving.size:
                 break
         self.lineage.update_worth(lanes, self._effective_sizes(lanes), correlation)
-        if not isinstance(self.problem.prior, Normal | MultivariateNormal):
+        if not is_normal(self.problem.prior):
             self.lineage.is_capped[lanes] |= self.lineage.is_worth_less(self._min_worth())[lanes]
         self._particles()[lanes] = particles
 

@@ -353,6 +353,7 @@ class TopTwoThompson(PosteriorAgent):
         """
         posterior = self.belief()
         best = posterior.best_arm_probabilities(*self._available)
+        best = self._posterior.favour_unpulled(best, *self._available)
         with np.errstate(invalid="ignore"):
             num_draws = np.where(best < 1, (1 - best**self.max_draws) / (1 - best), 0.0)
         drawn = best * ((best * num_draws).sum(axis=1, keepdims=True) - best * num_draws)

@@ -166,11 +166,11 @@ def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outc
         sources: the digests that `Run.sources` must return in this process; None skips the check.
     """
     facts: dict[str, Any] = {"process": os.getpid(), "host": platform.node()}
-    start = perf_counter()
     try:
         # More threads would oversubscribe the cores, and may change the last bit of a product. The
         # limit is the process's, which a Dask worker with threads shares among blocks.
         with ONE_BLOCK, threadpool_limits(limits=1):
+            start = perf_counter()
             own_sources = run.sources()
             if sources not in (None, own_sources):
                 condition = f"be the same in all processes (now on {platform.node()})"

@@ -332,8 +332,7 @@ class Block:
     Attributes:
         run: the run it belongs to.
         replications: those of its replications that the experiment asks for.
-        data: the bytes of its Parquet file, a row per replication and step; those that are mapped
-            from the file take no memory while they are not read.
+        data: the bytes of its Parquet file, a row per replication and step.
     """
 
     run: Run

@@ -12,6 +12,7 @@ user has asked for.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from inspect import signature
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -19,7 +20,6 @@ from numpy.random import Generator
 
 from bandit_gym.checks import (
     check_arguments,
-    is_project_class,
     load_named,
     make_named,
     message,
@@ -28,6 +28,7 @@ from bandit_gym.checks import (
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.priors import dependent, independent, mixtures
 from bandit_gym.priors.dependent import TruncatedMultivariateNormal
+from bandit_gym.priors.independent import has_own, keeps_draws
 
 
 @runtime_checkable
@@ -61,39 +62,17 @@ BUILT_IN = *independent.BUILT_IN, TruncatedMultivariateNormal
 """The classes of priors whose draws need no check."""
 
 
-def keeps_draws(prior: Any) -> bool:
-    """Say whether no class of a user's draws otherwise than the built-in one it derives from.
-
-    What such a class inherits beside `sample` and `log_density` is of other means.
-    """
-    kinds = [*type(prior).__mro__]
-    first = next((i for i, kind in enumerate(kinds) if is_project_class(kind)), 0)
-    return not any({"sample", "log_density"} & {*vars(kind)} for kind in kinds[:first])
-
-
 def _has_methods(*methods: str) -> Callable[[Any], bool]:
     return lambda prior: all(callable(getattr(prior, method, None)) for method in methods)
 
 
-def _has_method_of(method: str) -> Callable[[Any], bool]:
-    """Return whether a prior has a method that is of its own draws."""
-
-    def has_it(prior: Any) -> bool:
-        if not callable(getattr(prior, method, None)):
-            return False
-        first = next((kind for kind in type(prior).__mro__ if method in vars(kind)), type(prior))
-        return not is_project_class(first) or keeps_draws(prior)
-
-    return has_it
-
-
 CAPABILITIES: Mapping[str, Callable[[Any], bool]] = {
     "log_density": _has_methods("sample", "log_density"),
-    "arm_log_density": _has_method_of("arm_log_density"),
-    "shared_components": _has_method_of("shared_components"),
-    "natural_parameters": _has_method_of("natural_parameters"),
+    "arm_log_density": partial(has_own, method="arm_log_density"),
+    "shared_components": partial(has_own, method="shared_components"),
+    "natural_parameters": partial(has_own, method="natural_parameters"),
     "normal_box": lambda p: isinstance(p, TruncatedMultivariateNormal) and keeps_draws(p),
-    "sample_each": _has_method_of("sample_each"),
+    "sample_each": partial(has_own, method="sample_each"),
     "quantile": lambda prior: type(prior) in BUILT_IN and hasattr(prior, "quantile"),
 }
 """What a prior may offer, and how that is found.
@@ -213,8 +192,10 @@ def _make_inner(value: Any, kind: str, imports: bool) -> Any:
 
 def is_built_in(prior: Any) -> bool:
     """Say whether a prior is of a class of `PRIORS`, and so are its components."""
-    parts = (*getattr(prior, "components", ()), *getattr(prior, "arms", ()))
-    return type(prior) in PRIORS.values() and all(map(is_built_in, parts))
+    if type(prior) not in PRIORS.values():
+        return False
+    parts = getattr(prior, "components", getattr(prior, "arms", ()))
+    return all(map(is_built_in, parts))
 
 
 def describe_prior(settings: Any) -> str:

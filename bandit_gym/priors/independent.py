@@ -14,7 +14,13 @@ import scipy
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from bandit_gym.checks import check_covariance, check_parameter, check_same_length, message
+from bandit_gym.checks import (
+    check_covariance,
+    check_parameter,
+    check_same_length,
+    is_project_class,
+    message,
+)
 from bandit_gym.checks.typing import BoolArray, FloatArray, Parameter
 from bandit_gym.numerics.variates import LEAST_UNIFORM, MAX_FLOAT, MIN_FLOAT, beta_quantile
 
@@ -91,6 +97,30 @@ def stack_columns(num_arms: int, *values: ArrayLike) -> FloatArray:
     """Return the values, each one number or (K,) numbers, side by side in K rows."""
     rows = [np.broadcast_to(np.asarray(value, dtype=np.float64), num_arms) for value in values]
     return np.stack(rows, axis=1)
+
+
+def keeps_draws(prior: Any, base: type | None = None) -> bool:
+    """Say whether no class of a user's draws otherwise than the one that it derives from.
+
+    What such a class inherits beside `sample` and `log_density` is of other means.
+
+    Args:
+        prior: an object.
+        base: one of its classes; None for the first of this project.
+    """
+    kinds = [*type(prior).__mro__]
+    ends = [kind is base or (base is None and is_project_class(kind)) for kind in kinds]
+    own = kinds[: ends.index(True)] if any(ends) else []
+    names = [{*vars(kind)} for kind in own if not is_project_class(kind)]
+    return not any({"sample", "log_density"} & each for each in names)
+
+
+def has_own(prior: Any, method: str) -> bool:
+    """Say whether a prior has a method, and it is not of the draws of another class."""
+    if not callable(getattr(prior, method, None)):
+        return False
+    first = next((kind for kind in type(prior).__mro__ if method in vars(kind)), type(prior))
+    return not is_project_class(first) or keeps_draws(prior)
 
 
 def get_stated_support(prior: Any, num_arms: int) -> FloatArray:

@@ -25,6 +25,7 @@ from bandit_gym.priors.independent import (
     Normal,
     TruncatedNormal,
     get_stated_support,
+    has_own,
 )
 
 
@@ -224,7 +225,7 @@ class HierarchicalBeta(SharedMixture):
 def check_components(name: str, components: Any) -> tuple[IndependentPrior, ...]:
     """Return the distributions as a tuple; refuse one that is not independent across arms."""
     for component in _as_list(name, components):
-        if not callable(getattr(component, "arm_log_density", None)):
+        if not has_own(component, "arm_log_density"):
             condition = "be a list of distributions that are independent across arms"
             raise TypeError(message(name, condition, component))
     return tuple(components)

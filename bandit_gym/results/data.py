@@ -218,7 +218,7 @@ class StoredResults:
 def read_rows(blocks: Sequence[Block]) -> pd.DataFrame:
     """Return the rows of all blocks, in their order, in columns that are filled block by block.
 
-    So there is never more in memory than the frame and one block.
+    So there is never more in memory than the frame, one block, and the bytes of the files.
     """
     lengths = [len(block.replications) * len(block.run.steps) for block in blocks]
     stored = [{*block.names, *block.own} for block in blocks]

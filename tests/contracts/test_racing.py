@@ -258,6 +258,10 @@ def test_arms_without_a_posterior_are_pulled_first_by_every_decision_that_is_tak
     racing = started("racing", problem, None, unpulled, [45, 45, 45, 0], **options)
     named = {"name": "racing"} | options
     plain = started("thompson", problem, None, unpulled, [45, 45, 45, 0], posterior=named)
+    two = started("top_two", problem, None, unpulled, [45, 45, 45, 0], posterior=named)
+    assert two.decide().probabilities[3] >= 0.5  # its leader half of the time
+    free = started("racing", problem, None, unpulled_arms="pull")  # whose proposal is proper
+    assert free.act(values=[1.0, 1.0, 1.0, 1.0]) in range(4)
     for agent in (racing, plain):
         assert agent.act() == 3 and agent.decide().probabilities.tolist() == [0, 0, 0, 1]
         assert agent.posterior().best_arm_probabilities()[3] < 0.9  # which is not why

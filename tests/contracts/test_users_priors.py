@@ -40,7 +40,7 @@ from bandit_gym.priors import (
     check_prior,
     spike_and_slab,
 )
-from bandit_gym.problem import BanditProblem
+from bandit_gym.problem import BanditProblem, ContextualProblem
 from bandit_gym.rollout import play_steps
 
 NUM_ARMS = 3
@@ -249,6 +249,25 @@ def test_a_subclass_that_draws_otherwise_is_no_longer_conjugate(method):
     agent = started("exact", BanditProblem(Bernoulli(), Low(2.0, 2.0), 2), None, method=method)
     assert agent.method == "grid"
     np.testing.assert_allclose(agent.posterior().mean(), 0.25, rtol=1e-6)
+
+
+def test_a_subclass_of_a_normal_prior_that_draws_otherwise_is_none():
+    class Folded(Normal):
+        def sample(self, rng, shape):
+            return abs(super().sample(rng, shape))
+
+        def arm_log_density(self, means):
+            return np.where(np.asarray(means) < 0, -inf, super().arm_log_density(means))
+
+        def log_density(self, means):
+            return self.arm_log_density(means).sum(axis=-1)
+
+    problem = ContextualProblem(Bernoulli(), Folded(0.0, 1.0), 2, 2)
+    for name in ("racing", "smc"):
+        agent = started(name, problem)
+        agent.observe(0, 0.0, observation=np.eye(2))
+        agent.act(np.eye(2))
+        assert (agent.posterior().coefficients.sample(1000, seed=0) >= 0).all()
 
 
 def test_a_subclass_that_sorts_its_draws_has_them_sorted_in_environments():

@@ -132,15 +132,19 @@ def test_draws_of_a_discounted_race_are_worth_what_those_of_any_are(discount):
 @pytest.mark.parametrize("likelihood", [Bernoulli(), Gaussian(1.0)])
 def test_a_row_that_comes_back_after_its_count_has_underflowed_counts_once(likelihood):
     """Half of it is left 1,075 times; such a row was taken in twice, in the end beyond memory."""
-    problem, arms = ContextualProblem(likelihood, Normal(0.0, 1.0), 2, 2), np.eye(2)
-    agent, twin = (started("racing", problem, discount=0.5) for _ in range(2))
+    problem, arms = (
+        ContextualProblem(likelihood, Normal(0.0, 1.0), 2, 2),
+        np.tile(np.eye(2), (2, 1, 1)),
+    )
+    agent, twin = (started("racing", problem, 2, discount=0.5) for _ in range(2))
+    first, second, paid = np.zeros(2, dtype=int), np.ones(2, dtype=int), np.ones(2)
     for _ in range(4):
-        agent.observe(0, 1.0, observation=arms)
+        agent.observe(first, paid, observation=arms)
         agent.act(arms)
         for _ in range(1100):
-            agent.observe(1, 1.0, observation=arms)
+            agent.observe(second, paid, observation=arms)
         agent.act(arms)
-    agent.observe(0, 1.0, observation=arms)
+    agent.observe(first, paid, observation=arms)
     twin.evidence = agent.evidence
     found, anew = (each.action_probabilities(arms) for each in (agent, twin))
     np.testing.assert_allclose(found, anew, rtol=0, atol=0.01)  # of pools of 6,144 draws

@@ -97,4 +97,5 @@ def test_arms_too_narrow_for_integrals_are_compared_by_draws(name, likelihood):
     agent = started(name, ContextualProblem(likelihood, prior, 3, 3))
     found = agent.action_probabilities(np.eye(3))
     np.testing.assert_allclose(found, [3 / 8, 1 / 4, 3 / 8], rtol=0, atol=0.01)  # of 6,144 draws
+    assert agent.posterior(np.eye(3)).best_arm_error() > 0
     np.testing.assert_array_equal(agent.decide(np.eye(3)[None]).probabilities.shape, [1, 3])
