@@ -28,6 +28,7 @@ from scipy.cluster.vq import kmeans2
 from scipy.sparse.csgraph import connected_components
 from scipy.special import gammaincinv
 
+from agents.base.evidence import find_discounts
 from agents.base.rows import ForgettingRows, Rows, join_rows
 from agents.posteriors.weighted_draws import normalise_weights
 from agents.regression.draws import draw_weigh_and_compare, make_room
@@ -185,11 +186,14 @@ class CoefficientFits:
 
     def _follow_forgetting(self, rows: ForgettingRows) -> None:
         """Scale all sites by the discounts since; where rows are gone, begin with the prior."""
-        times, was_seen = rows.num_discounts - self.num_discounts, self.fit.seen > 0
-        for step in range(times.max(initial=0)):  # as counts were: equal bits are no change
-            self.fit.seen[times > step] *= rows.discount
-        is_gone = was_seen & (self.fit.seen == 0)  # its count had no number left
-        if is_gone.any() or not np.array_equal(rows.num_removals, self.num_removals):
+        is_gone = not np.array_equal(rows.num_removals, self.num_removals)
+        if not is_gone:
+            times, was_seen = rows.num_discounts - self.num_discounts, self.fit.seen > 0
+            for step in range(times.max(initial=0)):  # as counts were: equal bits are no change
+                is_due = times > step
+                self.fit.seen[is_due] *= find_discounts(self.fit.seen[is_due], rows.discount)
+            is_gone = (was_seen & (self.fit.seen == 0)).any()  # counts were forgotten
+        if is_gone:
             self.start(len(rows.counts))
             self.num_discounts = rows.num_discounts.copy()
             self.num_removals = rows.num_removals.copy()
