@@ -25,6 +25,9 @@ MAX_STATISTICS = 10**9
 MAX_REWARDS = 10**8
 """In the windows of all lanes: 1.2 GB."""
 
+MIN_COUNT = 1e-200
+"""Discounted count below which an arm, or a row, is as one without rewards."""
+
 
 def merge_squares(
     counts: Any, sums: Any, squares: Any, more_counts: Any, more_sums: Any, more_squares: Any = 0.0
@@ -97,14 +100,16 @@ class CountsAndSums:
     ) -> None:
         """Add one reward in each of (R,) lanes; numbers and flat indices are the fast ones."""
         if self.discount < 1:
-            self.counts[lanes] *= self.discount
-            self.sums[lanes] *= self.discount
+            discounts = find_discounts(self.counts[lanes], self.discount)
+            self.counts[lanes] *= discounts
+            self.sums[lanes] *= discounts
+            if self.squares is not None:
+                self.squares[lanes] *= discounts  # around an average that stays
         added: Any = 1
         if weights is not None:
             self.counts, added = make_room_for_weights(self.counts, weights)
             rewards = rewards * weights
         if self.squares is not None:
-            self.squares[lanes] *= self.discount  # around an average that stays
             at = lanes, arms
             known = self.counts[at], self.sums[at], self.squares[at]
             self.squares[at] = merge_squares(*known, added, rewards)
@@ -237,6 +242,14 @@ class WindowedCountsAndSums(CountsAndSums):
             earlier = totals, self._totals[lanes, arms], self._total_squares[lanes, arms]
             known = window_counts, window_sums, squares
             self.squares[lanes, arms] = merge_squares(*known, *earlier)
+
+
+def find_discounts(counts: np.ndarray, discount: float) -> np.ndarray:
+    """Return what counts and their sums are multiplied by: a discount, or 0 of a forgotten count.
+
+    By rounding, the least of numbers would be multiplied for ever without becoming less.
+    """
+    return np.where(counts < MIN_COUNT, 0.0, discount)
 
 
 def make_room_for_weights(counts: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from agents.base.evidence import make_room_for_weights, merge_squares
+from agents.base.evidence import find_discounts, make_room_for_weights, merge_squares
 from agents.numerics.roots import Roots, add_rows_to_roots, make_roots
 from bandit_gym.checks import check_features, message
 from bandit_gym.checks.typing import BoolArray, FloatArray
@@ -373,10 +373,11 @@ class ForgettingRows(Rows):
                 self._leave_window(lane)
         else:
             self.num_discounts[lanes] += 1
-            self.counts[lanes] *= self.discount
-            self.sums[lanes] *= self.discount
+            discounts = find_discounts(self.counts[lanes], self.discount)
+            self.counts[lanes] *= discounts
+            self.sums[lanes] *= discounts
             if self.squares is not None:
-                self.squares[lanes] *= self.discount
+                self.squares[lanes] *= discounts
             if self._roots is not None:
                 self._roots.root[lanes] *= math.sqrt(self.discount)
                 self._roots.shift[lanes] *= math.sqrt(self.discount)

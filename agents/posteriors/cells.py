@@ -29,13 +29,13 @@ import numpy as np
 from scipy.special import log_expit
 
 from bandit_gym.checks import message
-from bandit_gym.checks.typing import FloatArray
+from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.numerics.compiled import inner
 from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import MAX_MEAN, BanditProblem
 
 NUM_CELL_DRAWS = 4096
-NUM_COMPARED_DRAWS, MIN_COMPARED_DRAWS = 1024, 8
+NUM_COMPARED_DRAWS = 1024
 MAX_CELLS = 4000
 DEGREE = 7
 
@@ -56,6 +56,7 @@ EXCLUDED_LOG_LIKELIHOOD = -1e12
 _RELATIVE_ROUNDING = 16 * np.finfo(float).eps
 _FIT_TOLERANCE = 1e-4
 FEATURE_TOLERANCE = 1e-9  # of the range over a cell
+_SAME_LOG_DENSITY = 1e-9
 _ROUNDING = 1e-14
 _MAX_BEND = 1.0
 _SLOWEST_DECAY = 1e-3
@@ -180,8 +181,8 @@ def make_cells(problem: BanditProblem) -> PriorCells:
     rng = make_generator("draws of the prior to tabulate")
     draws = problem.prior.sample(rng, (NUM_CELL_DRAWS, problem.num_arms))
     coordinate = make_coordinate(support, draws)
-    signatures = find_arm_signatures(problem, support, draws)
-    _, arms, kind_of_arm = np.unique(signatures, axis=0, return_index=True, return_inverse=True)
+    kind_of_arm = find_kinds(problem, support, draws)
+    _, arms = np.unique(kind_of_arm, return_index=True)
     resolved = []
     for arm in arms:
         density = ArmDensity(problem, coordinate, support, int(arm))
@@ -193,26 +194,38 @@ def make_cells(problem: BanditProblem) -> PriorCells:
         indices = np.arange(max(map(len, column)))  # the last of an arm's fills the rest
         padded = [values[np.minimum(indices, len(values) - 1)] for values in column]
         columns.append(np.stack(padded))
-    return PriorCells(coordinate, kind_of_arm.ravel(), sizes, *columns)
+    return PriorCells(coordinate, kind_of_arm, sizes, *columns)
 
 
-def find_arm_signatures(
-    problem: BanditProblem, support: FloatArray, draws: FloatArray
-) -> FloatArray:
-    """Return a row for each of K arms, equal for those with the same density at draws of all arms.
+def find_kinds(problem: BanditProblem, support: FloatArray, draws: FloatArray) -> IntArray:
+    """Return the (K,) kinds of arms, equal for those with the same density and support.
 
-    Densities are known up to a constant, and compared to nine digits.
+    Densities are known up to a constant, and compared to nine digits. Arms are sorted by theirs at
+    some draws of all arms. As these may miss a spike, each arm is compared with the next one at
+    many draws of both.
 
     Args:
         problem: likelihood and prior.
         support: (K, 2) lowest and highest mean of each arm.
-        draws: (D, K) from the prior, of which NUM_COMPARED_DRAWS are used, or 8 of each arm.
+        draws: (D, K) from the prior, of which NUM_COMPARED_DRAWS of each arm are used.
     """
-    size = max(MIN_COMPARED_DRAWS, NUM_COMPARED_DRAWS // problem.num_arms)
-    ranks = np.linspace(0, len(draws) - 1, size).astype(np.int64)  # of each arm, also its ends
-    some = np.sort(draws, axis=0)[ranks].ravel()
-    values = log_prior(problem, support, np.repeat(some[:, None], problem.num_arms, axis=1))
-    return np.hstack([np.round(values - values.max(axis=0), 9).T, support])
+    num_arms = problem.num_arms
+    some = draws[: max(1, NUM_COMPARED_DRAWS // num_arms)].reshape(-1, 1)
+    values = log_prior(problem, support, np.repeat(some, num_arms, axis=1))
+    signatures = np.hstack([np.round(values - values.max(axis=0), 9).T, support])
+    order = np.lexsort(signatures.T)
+    is_new = (signatures[order[1:]] != signatures[order[:-1]]).any(axis=1)
+    ranks = np.linspace(0, len(draws) - 1, NUM_COMPARED_DRAWS).astype(np.int64)  # also the ends
+    draws = np.sort(draws, axis=0)[ranks]
+    own = np.maximum(log_prior(problem, support, draws), EXCLUDED_LOG_DENSITY)
+    for one, other in ((order[1:], order[:-1]), (order[:-1], order[1:])):
+        others = draws.copy()
+        others[:, one] = draws[:, other]
+        values = np.maximum(log_prior(problem, support, others), EXCLUDED_LOG_DENSITY)
+        is_new |= np.ptp(values[:, one] - own[:, other], axis=0) > _SAME_LOG_DENSITY
+    kinds = np.zeros(num_arms, dtype=np.int64)
+    kinds[order[1:]] = is_new.cumsum()
+    return kinds
 
 
 def log_prior(problem: BanditProblem, support: FloatArray, means: FloatArray) -> FloatArray:

@@ -213,6 +213,9 @@ class ConjugatePosterior(ExactPosterior):
         below, moment = self.distribution.partial_moment(first, second, ends[:, -1:])
         tails = np.where(mean < np.inf, mean - moment - ends[:, -1:] * (1 - below), np.inf)
         losses += np.where(np.eye(num_arms, dtype=bool), 0.0, tails[:, None]).sum(axis=-1)
+        # Below the first one an arm loses E(end - x_a)^+, as the product is next to nothing.
+        below, moment = self.distribution.partial_moment(first, second, ends[:, :1])
+        losses += np.where(mean < np.inf, ends[:, :1] * below - moment, 0.0)
         return np.asarray(losses)
 
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
@@ -235,13 +238,13 @@ class ConjugatePosterior(ExactPosterior):
     def priced_probabilities(
         self, values: np.ndarray, costs: np.ndarray, top: int, available: np.ndarray | None
     ) -> np.ndarray | None:
-        """Return the (N, top, K) probabilities, to 1e-6; None where an arm has no posterior.
+        """Return the (N, top, K) probabilities, to 1e-6; NaN of a lane without a density.
 
-        NaN of a lane that has no density to integrate.
+        None where an arm that is available has no posterior.
         """
         from agents.numerics import best_arm
 
-        if self._current_parameters()[2].any():
+        if self._is_any_missing(available):
             return None
         arms = best_arm.price_arms(self._find_arms(), values, costs, self.counts.shape)
         return best_arm.integrate_positions(arms, top, available)
@@ -250,10 +253,15 @@ class ConjugatePosterior(ExactPosterior):
         """Return the (N, top, K) probabilities, to 1e-6; of draws where an arm has no posterior."""
         from agents.numerics import best_arm
 
-        if self._current_parameters()[2].any():
+        if self._is_any_missing(available):
             return super().position_probabilities(top, available)
         found = best_arm.integrate_positions(self._find_arms(), top, available)
         return self._answer_missed(found, WeightedDraws.position_probabilities, top, available)
+
+    def _is_any_missing(self, available: np.ndarray | None) -> bool:
+        """Say whether an arm that is available, in any lane, has no posterior."""
+        is_missing = self._current_parameters()[2]
+        return bool((is_missing if available is None else is_missing & available).any())
 
     def _find_arms(self) -> Any:
         """Return the distributions of the means as functions, see `best_arm.Arms`."""

@@ -86,6 +86,8 @@ class GridPosterior(ExactPosterior):
     def __init__(self, problem: BanditProblem) -> None:
         self.problem = problem
         self.cells = make_cells(problem)
+        num_tables = MAX_TABLE_BYTES / (26 * count_points(self.cells)) - MAX_RECENT_TABLES
+        self.max_lanes = max(1, int(num_tables / problem.num_arms))
         self.coordinate = self.cells.coordinate
         self.recent = make_empty_tables(self.cells, 0)
         self.counts, self.sums = np.zeros((2, 0, problem.num_arms))

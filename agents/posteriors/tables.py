@@ -5,7 +5,7 @@ log-density is evaluated at the ends of the prior's cells and around the likelih
 shows where the mass is. Then every other point is placed so that errors between points are nearly
 equal, see `set_point_shares`. The points between these are midway, for Simpson's rule. How much
 densities bend between points bounds the table's error. Where that is above MAX_TABLE_ERROR, both
-evaluations are merged and the points are placed again.
+evaluations are merged and the points are placed again, up to five times; the best table is kept.
 
 A table is unreliable where that error stays above MAX_RELIABLE_ERROR. It is also unreliable where
 mass lies in cells in which the prior was not resolved, or beyond the ends of the coordinate, where
@@ -322,6 +322,7 @@ def build_table(
     u, value, factors = np.empty(len(points)), np.empty(len(points)), find_factors(cells, data)
     num, error = evaluate_first(cells, kind, data, evaluations), np.inf
     lowest = 0.5 * EXCLUDED_LOG_LIKELIHOOD * (1.0 + data[0])
+    least, best = np.inf, np.empty_like(points)
     for attempt in range(MAX_PASSES):
         first, last = set_point_shares(evaluations, num)
         distribute_points(evaluations, first, last, u)
@@ -331,12 +332,26 @@ def build_table(
         error = accumulate_masses(u, value, top, points)
         if error < MAX_TABLE_ERROR or attempt == MAX_PASSES - 1:
             break
+        if error < least:
+            least = error
+            copy_points(points, best)
         num = add_points(evaluations, num, u, value, points)
+    if error > least:
+        error = least
+        copy_points(best, points)
     if find_lost_mass(cells, kind, points) > MAX_TABLE_ERROR:
         return np.inf
     if data[0] * FEATURE_TOLERANCE > 0.1 * MAX_TABLE_ERROR:
         error += find_fit_error(cells, kind, factors, points)
     return error
+
+
+@inner
+def copy_points(source: np.ndarray, target: np.ndarray) -> None:
+    """Copy a table's points."""
+    for k in range(len(source)):  # slices would take seconds to compile
+        for column in range(3):
+            target[k, column] = source[k, column]
 
 
 @inner
@@ -439,9 +454,7 @@ def update_tables(
                     build_table(cells, kind, (0.0, 0.0), points)
                 recent.errors[i] = error
                 fill_guide(points, recent.guides[i])
-            for k in range(tables.points.shape[2]):  # slices would take seconds to compile
-                for column in range(3):
-                    tables.points[lane, arm, k, column] = recent.points[i, k, column]
+            copy_points(recent.points[i], tables.points[lane, arm])
             for k in range(tables.guides.shape[2]):
                 tables.guides[lane, arm, k] = recent.guides[i, k]
             tables.errors[lane, arm] = recent.errors[i]

@@ -28,6 +28,7 @@ from scipy.cluster.vq import kmeans2
 from scipy.sparse.csgraph import connected_components
 from scipy.special import gammaincinv
 
+from agents.base.evidence import find_discounts
 from agents.base.rows import ForgettingRows, Rows, join_rows
 from agents.posteriors.weighted_draws import normalise_weights
 from agents.regression.draws import draw_weigh_and_compare, make_room
@@ -190,8 +191,9 @@ class CoefficientFits:
         if not is_gone:
             times, was_seen = rows.num_discounts - self.num_discounts, self.fit.seen > 0
             for step in range(times.max(initial=0)):  # as counts were: equal bits are no change
-                self.fit.seen[times > step] *= rows.discount
-            is_gone = bool((was_seen & (self.fit.seen == 0)).any())  # no number was left
+                is_due = times > step
+                self.fit.seen[is_due] *= find_discounts(self.fit.seen[is_due], rows.discount)
+            is_gone = (was_seen & (self.fit.seen == 0)).any()  # counts were forgotten
         if is_gone:
             self.start(len(rows.counts))
             self.num_discounts = rows.num_discounts.copy()

@@ -134,12 +134,8 @@ def share_any(agent: Agent) -> np.ndarray:
 
 
 def empirical_means(agent: Agent) -> np.ndarray:
-    """Return (N, K) average rewards, infinite for an arm never pulled.
-
-    So is one whose pulls are forgotten: counts below the least normal number have lost digits.
-    """
-    is_known = agent.lane_counts >= np.finfo(np.float64).tiny
-    return np.where(is_known, agent.lane_sums / positive_counts(agent), np.inf)
+    """Return (N, K) average rewards, infinite for an arm that has no pulls, or forgotten ones."""
+    return np.where(agent.lane_counts > 0, agent.lane_sums / positive_counts(agent), np.inf)
 
 
 def positive_counts(agent: Agent) -> np.ndarray:

@@ -18,7 +18,15 @@ from surface import assert_played, started
 import agents
 from agents.oracle import action_probabilities
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
-from bandit_gym.priors import Beta, Gamma, HierarchicalBeta, InverseGamma, Normal, TruncatedNormal
+from bandit_gym.priors import (
+    Beta,
+    Gamma,
+    HierarchicalBeta,
+    InverseGamma,
+    Normal,
+    NormalInverseGamma,
+    TruncatedNormal,
+)
 from bandit_gym.problem import BanditProblem, ContextualProblem
 from bandit_gym.wrappers import deliver, wrap
 
@@ -429,9 +437,24 @@ def test_an_arm_whose_pulls_are_forgotten_is_one_never_pulled():
     problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
     agent = started("greedy", problem, None, estimate="average", discount=0.5)
     agent.observe(0, 1.0)
-    for _ in range(1060):  # after 1,022 halvings a count has lost digits
+    for _ in range(1060):  # after 1,022 halvings a count would lose digits
         agent.observe(1, 1.0)
-    assert 0 < agent.counts[0] < 1e-308 and agent.act() == 0
+    assert agent.counts[0] == 0 and agent.act() == 0
+
+
+def test_a_forgotten_count_does_not_stick_at_the_least_number():
+    """There .7 of it rounds back to it: such an arm had a mean of 0 / 0, which rules refused."""
+    known = BanditProblem(Gaussian(10.0), Normal(0.0, 1.0), 2)
+    unknown = BanditProblem(Gaussian(None), NormalInverseGamma(), 2)
+    for problem, options in ((known, {"prior": "reference"}), (unknown, {})):
+        agent = started("exact", problem, discount=0.7, **options)
+        for _ in range(2):
+            agent.observe(0, -5.0)
+        for _ in range(2200):
+            agent.observe(1, -3.0)  # of the first one 1e-340 would be left
+        assert agent.counts[0] == agent.sums[0] == 0
+        squares = agent.evidence.squares
+        assert agent.act(available=[True, True]) == 0 if squares is None else squares[0, 0] == 0
 
 
 def test_greedy_on_the_posterior_says_where_that_is_unsure_of_itself():

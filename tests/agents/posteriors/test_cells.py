@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from scipy.special import beta, betainc, ndtr
+from scipy.special import beta, betainc, ndtr, ndtri
 from surface import started
 
 from agents import make_agent
 from agents.posteriors import mixture
 from agents.posteriors.cells import make_cells
+from agents.posteriors.tables import MAX_RECENT_TABLES, count_points
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import (
     Beta,
@@ -15,6 +16,7 @@ from bandit_gym.priors import (
     Mixture,
     Normal,
     PerArm,
+    SharedMixture,
     TruncatedNormal,
     spike_and_slab,
 )
@@ -63,6 +65,27 @@ def test_an_arm_among_many_is_told_apart_by_a_rare_mode(num_arms, weight):
     assert kinds[0] != kinds[-1] and (kinds[:-1] == kinds[0]).all()
 
 
+@pytest.mark.parametrize(("width", "share"), [(1e-3, 0.1), (1e-4, 0.01)])
+def test_arms_among_many_are_told_apart_by_a_spike_that_others_miss(width, share):
+    """Arms were compared at the same eight quantiles of each: all of them had the first one's."""
+    slab, odd = Beta(2.0, 2.0), [3, 129]
+    spiked = spike_and_slab(0.5, width, slab, share)
+    arms = [spiked if arm in odd else slab for arm in range(130)]
+    kinds = make_cells(BanditProblem(Bernoulli(), PerArm(arms), 130)).kind_of_arm
+    assert not set(kinds[odd]) & set(np.delete(kinds, odd))
+
+
+def test_a_table_that_no_pass_makes_precise_is_that_of_the_best_pass():
+    """Between two modes without density; it was that of the last pass, six times as far off."""
+    modes = [TruncatedNormal(0.2, 0.05, 0.1, 0.3), TruncatedNormal(0.8, 0.05, 0.7, 0.9)]
+    agent = started("exact", BanditProblem(Bernoulli(), Mixture(modes, [1, 1]), 2))
+    belief, errors, levels = agent.posterior(), agent.belief().tables.errors, np.arange(1, 10) / 20
+    assert not belief.doubts and errors.max() < 5e-3
+    truth = 0.2 + 0.05 * ndtri(ndtr(-2.0) + 2 * levels * (1 - 2 * ndtr(-2.0)))
+    off = ndtr((belief.quantile(levels).T - 0.2) / 0.05) - ndtr((truth - 0.2) / 0.05)
+    assert np.abs(off).max() / (1 - 2 * ndtr(-2.0)) / 2 < errors.max()
+
+
 def test_a_mixture_doubts_what_draws_had_to_answer(monkeypatch):
     monkeypatch.setattr(
         mixture, "conjugate_best_arms", lambda arms, available: np.full(arms.first.shape, np.nan)
@@ -107,6 +130,15 @@ def test_tables_of_rare_rewards_among_very_many_pulls_are_right_or_doubted(pulls
 
 
 def test_lanes_whose_tables_would_not_fit_into_memory_are_refused():
-    agent = started("exact", BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 2), 2_000_000)
+    """At once, to the last lane, and by a posterior that is brought to more data."""
+    problem = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 2)
+    agent = make_agent("exact", problem)
+    num_bytes = 26 * count_points(agent._posterior.cells)
+    most = int(4e9 / num_bytes - MAX_RECENT_TABLES) // 2
+    with pytest.raises(ValueError, match=f"num_envs must be at most {most}, got 2000000"):
+        agent.reset(2_000_000)
+    counts = np.zeros((2_000_000, 2))
     with pytest.raises(ValueError, match="num_envs times num_arms must be so few that tables of"):
-        agent.act()
+        agent._posterior.build_tables(counts, counts)
+    shared = SharedMixture([problem.prior] * 4, [1] * 4)
+    assert make_agent("exact", BanditProblem(Bernoulli(), shared, 2)).max_lanes == most // 4

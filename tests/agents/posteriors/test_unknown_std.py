@@ -83,6 +83,33 @@ def test_there_is_no_expected_loss_without_an_expectation():
     assert np.isfinite(agent.posterior().expected_loss()).all()
 
 
+@pytest.mark.parametrize(("shape", "pulls"), [(0.001, 1), (0.05, 1), (0.6, 0), (3.0, 5)])
+def test_expected_loss_reaches_into_both_tails(shape, pulls):
+    """Of equal arms about 0 it is 2 w int_0^inf S(1 - S), S = P(T > x), whose integral is known."""
+    problem = BanditProblem(Gaussian(None), NormalInverseGamma(0.0, 1.0, shape, 1.0), 2)
+    agent = started("exact", problem)
+    agent.warm_start([pulls] * 2, [0.0] * 2, squares=[0.0] * 2)
+    df, u = 2 * shape + pulls, np.linspace(-40.0, 60.0, 20_001)  # x = e^u; S^2 x < e^-60 beyond
+    above, squares = stats.t(df), stats.t(df).sf(np.exp(u)) ** 2 * np.exp(u)
+    right = df / (df - 1) * above.pdf(0.0) - np.trapezoid(squares, u)
+    right *= 2 / np.sqrt((shape + pulls / 2) * (1 + pulls))
+    np.testing.assert_allclose(agent.posterior().expected_loss(), right, rtol=1e-6)  # as promised
+
+
+@pytest.mark.parametrize("pulls", [10**12, 10**15])
+def test_posteriors_of_very_many_pulls_are_normal(pulls):
+    """Up to O(1 / pulls); logarithms of gamma functions cancelled, .9998 and 2.9 of a density."""
+    problem = BanditProblem(Gaussian(None), NormalInverseGamma(0.0, 1.0, 3.0, 2.0), 2)
+    agent, average = started("exact", problem), 0.5 / pulls**0.5
+    sums = np.array([0.0, average * pulls])
+    agent.warm_start([pulls] * 2, sums, squares=pulls + sums**2 / pulls)
+    snapshot = agent.posterior()
+    peak = pulls**0.5 * snapshot.density([0.0])[0, 0]
+    np.testing.assert_allclose(peak / pulls, 1 / np.sqrt(2 * np.pi), rtol=1e-9)
+    best = snapshot.best_arm_probabilities()[1]
+    assert abs(best - stats.norm.cdf(0.5 / 2**0.5)) < 1e-6 and not snapshot.doubts
+
+
 def test_squares_of_rewards_far_from_zero_keep_their_digits():
     far = 1e8 + REWARDS  # multiples of 1.5e-8, so that centred squares have eight digits
     one_by_one, from_log = taught(PROBLEM, ARMS, far), started("exact", PROBLEM)

@@ -150,6 +150,20 @@ def test_a_row_that_comes_back_after_its_count_has_underflowed_counts_once(likel
     np.testing.assert_allclose(found, anew, rtol=0, atol=0.01)  # of pools of 6,144 draws
 
 
+def test_a_forgotten_row_has_no_count_and_fits_follow():
+    """By a discount of .7 it stuck at the least number."""
+    problem, arms = ContextualProblem(Bernoulli(), Normal(0.0, 1.0), 2, 2), np.eye(2)
+    agent = started("racing", problem, discount=0.7)
+    agent.observe(0, 1.0, observation=arms)
+    for step in range(2200):
+        if step % 1000 == 0:
+            agent.act(arms)
+        agent.observe(1, 1.0, observation=arms)
+    agent.act(arms)
+    assert agent.evidence.counts[0, 0] == agent.evidence.sums[0, 0] == 0
+    assert agent._posterior.fits.has_seen(agent.evidence)
+
+
 @pytest.mark.parametrize("options", [{"discount": 0.9}, {"window": 13}])
 @pytest.mark.parametrize("name", ["exact", "racing", "laplace"])
 def test_pools_follow_rewards_also_where_weights_sum_to_the_same(name, options, tmp_path):
