@@ -36,7 +36,7 @@ from scipy.special import logsumexp, softmax
 
 from agents.oracle.arms import Arms, Line
 from agents.oracle.chains import Compared, PosteriorTarget, find_wins, require_digits, temper_draws
-from agents.oracle.panels import integrate_arms, require_tolerance
+from agents.oracle.panels import ToleranceError, integrate_arms, require_tolerance
 from bandit_gym.checks import message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.numerics.streams import make_generator
@@ -88,7 +88,11 @@ class TMixture:
 
     def __init__(self, draws: FloatArray) -> None:
         self._mean, covariance = draws.mean(axis=0), np.atleast_2d(np.cov(draws.T))
-        self._factor, unit = np.linalg.cholesky(covariance), np.eye(draws.shape[1])
+        try:
+            self._factor, unit = np.linalg.cholesky(covariance), np.eye(draws.shape[1])
+        except np.linalg.LinAlgError:
+            text = "coefficients are determined too unequally for draws of them"
+            raise ToleranceError(text, np.inf) from None
         degrees = LOW_DEGREES if len(unit) < HIGH_DIMENSION else HIGH_DEGREES
         self._parts = (degrees, 1.0), (WIDE_DEGREES, WIDENING)
         self._joint = [  # of L^-1 (theta - mean)

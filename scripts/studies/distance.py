@@ -86,9 +86,15 @@ def _play_environments(
 
 
 def _find_lost_shares(run: RunResults, references: Iterable[RunResults]) -> np.ndarray:
-    """Return the (R,) regrets beyond the references', as shares of their mean."""
+    """Return (R,) values with the mean and the error of a ratio of mean regrets, less 1.
+
+    References:
+        Cochran (1977), "Sampling techniques", section 6.4.
+    """
     reference = np.mean([each.final("cumulative_regret") for each in references], axis=0)
-    return np.asarray((run.final("cumulative_regret") - reference) / reference.mean())
+    own = run.final("cumulative_regret")
+    ratio = own.mean() / reference.mean()
+    return np.asarray(ratio - 1 + (own - ratio * reference) / reference.mean())
 
 
 def _measure_distance(task: StudyTask, entry: Entry, case: Case) -> tuple[float, float]:

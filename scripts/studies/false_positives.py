@@ -154,7 +154,7 @@ def _play_racing(
     env = gym.make_vec(f"bandit_gym:{problem['env']}", sizes["replications"], **options)
     agent, curves = RacingThompson(env.unwrapped.problem), {}  # type: ignore[attr-defined]
     for number, label in enumerate(MAIN_AGENTS):
-        seed = len(MAIN_AGENTS) * page + number
+        seed = (len(MAIN_AGENTS) * page + number) * sizes["replications"]  # of the first lane
         regret = rollout(agent, env, seed=seed, horizon=sizes["horizon"]).regret
         assert regret is not None
         curves[label] = regret.cumsum(axis=1)

@@ -26,7 +26,7 @@ EXACT, THOMPSON, SMC = "exact Thompson", "Thompson, Beta(1,1)", "SMC"
 MAIN_AGENTS = RACING, EXACT, THOMPSON, SMC
 EXACT_AGENT = {"agent": "exact", "label": EXACT}
 THOMPSON_AGENT = {"agent": "exact", "prior": "reference", "label": THOMPSON}
-BLOCK_SIZE, REPLICATIONS_PER_PROBLEM, PROBLEMS_AT_ONCE = 50, 5, 50
+BLOCK_SIZE, REPLICATIONS_PER_PROBLEM = 50, 5
 QUANTILES = (0.05, 0.5, 0.95)
 
 
@@ -120,10 +120,10 @@ def _play_environments(
     sizes["replications"] = sizes["block_size"] = REPLICATIONS_PER_PROBLEM
     count = math.ceil(own.size("replications", look) / REPLICATIONS_PER_PROBLEM)
     found: list[dict[str, RunResults]] = []
-    for first in range(0, count, PROBLEMS_AT_ONCE):  # a later look goes on with those before
-        numbers = range(first, min(first + PROBLEMS_AT_ONCE, count))
-        problems = [make_problem(name, figure, number) for number in numbers]
-        found += play_agents(own.task, problems, agents, **sizes).values()
+    for number in range(count):  # with streams of its own, as clusters are to be independent
+        state = np.random.SeedSequence(own.settings["seed"], spawn_key=(number,)).generate_state(1)
+        sizes["seed"], problem = int(state[0]), make_problem(name, figure, number)
+        found += play_agents(own.task, [problem], agents, **sizes).values()
     return found
 
 

@@ -135,8 +135,8 @@ def measure_study(
     if only:
         stored = json.loads((DOCS / f"{study}.json").read_text(encoding="utf-8"))
         later = stored.get("later", {}) | {" ".join(only): origin_of}
-        kept = {name: stored["numbers"][name] for name in parts if name in stored["numbers"]}
-        found = stored | {"later": later, "settings": settings, "numbers": kept | numbers}
+        kept = stored["numbers"] | numbers  # also of parts whose packages are not here today
+        found = stored | {"later": later, "settings": settings, "numbers": kept}
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / f"{study}.json", to_json(found))
     return _write_study_page(study, folder, found)
