@@ -195,11 +195,13 @@ class Agent(Decider, metaclass=AgentMeta):
         return view_read_only(self.evidence.sums)
 
     @property
+    @atomic
     def counts(self) -> np.ndarray:
         """(N, K) pulls of each arm so far; (K,) for a single run. Arms with features have none."""
         return self._of_arms("counts", self.lane_counts)
 
     @property
+    @atomic
     def sums(self) -> np.ndarray:
         """(N, K) total reward of each arm so far; as `counts`."""
         return self._of_arms("sums", self.lane_sums)

@@ -208,14 +208,15 @@ class Rows:
         are kept, at some d^2 operations a reward.
         """
         if self._roots is None:
-            self._roots = make_roots(len(self.counts), self._num_features)
+            roots = make_roots(len(self.counts), self._num_features)
             # Contiguous, as `add` has them, so that one signature is compiled.
             lanes, rows = map(np.ascontiguousarray, self.counts.nonzero())
             counts = self.counts[lanes, rows].astype(np.float64)
             means = self.sums[lanes, rows] / counts
-            add_rows_to_roots(self._roots, lanes, self.features[lanes, rows], means, counts)
+            add_rows_to_roots(roots, lanes, self.features[lanes, rows], means, counts)
             if self.squares is not None:
-                self._roots.residual[:] += self.squares.sum(axis=1)
+                roots.residual[:] += self.squares.sum(axis=1)
+            self._roots = roots  # now that they are whole: an interrupt leaves none
         return self._roots
 
     def data_version(self) -> float:

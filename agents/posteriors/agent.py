@@ -138,6 +138,7 @@ class PosteriorAgent(Agent):
         problem: Any = self.problem
         placed = problem.place(observation, size)
         features = check_features(placed, problem.num_features, size)
+        self._find_diagnostics()
         self._posterior.update(self.rng, self.evidence)
         evidence, error = self._posterior.compact(self.evidence, max_rows, features)
         if not error <= MAX_COMPACT_ERROR:
@@ -145,7 +146,6 @@ class PosteriorAgent(Agent):
             text = f"its upper limit is {error:.2g}"
             raise ValueError(message("max_rows", condition, max_rows, text))
         if evidence is not self.evidence:
-            self._find_diagnostics()
             self.evidence = evidence
             self._posterior.start(self.rng, self.num_lanes)
         return error  # type: ignore[no-any-return]

@@ -156,8 +156,12 @@ class ChainPosterior(Posterior):
         lanes = np.flatnonzero(pulls > 2 * self._checked_pulls + MIN_NEW_PULLS)
         if lanes.size:
             target, means = self._find_target(lanes), self._means[lanes]
-            move_chains(rng, means, target, DRAWS_PER_BURN_IN, MOVES_PER_DRAW)
-            path = move_chains(rng, means, target, DRAWS_PER_CHECK, MOVES_PER_DRAW)
+            try:
+                move_chains(rng, means, target, DRAWS_PER_BURN_IN, MOVES_PER_DRAW)
+                path = move_chains(rng, means, target, DRAWS_PER_CHECK, MOVES_PER_DRAW)
+            except BaseException:
+                self.counts = np.full_like(self.counts, np.nan)  # so that the next one checks
+                raise
             self._means[lanes], self._checked_pulls[lanes] = means, pulls[lanes]
             self._autocorrelation[lanes] = estimate_autocorrelation(path @ invert_axes(target.axes))
 

@@ -120,6 +120,8 @@ class RacePosterior(Posterior):
 
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Take note of the evidence; what draws or answers brings a proposal to it."""
+        if not self._is_one_sample:  # what is said of a decision is of the data that it knew
+            evidence = evidence.copy_decision()
         self.evidence, self.counts = evidence, evidence.counts
         self._last_decision = None
         if self.exact is not None:

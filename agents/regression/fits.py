@@ -146,7 +146,14 @@ class CoefficientFits:
         self.num_rewards[mask], self.next_renewal[mask] = 0, 0
 
     def update(self, rows: Rows) -> None:
-        """Bring all lanes to their data."""
+        """Bring all lanes to their data; an interrupt leaves them without any."""
+        try:
+            self._follow(rows)
+        except BaseException:
+            self.start(len(rows.counts))
+            raise
+
+    def _follow(self, rows: Rows) -> None:
         # Counts as floats, which discounted ones are, so that one signature is compiled.
         self.data = Data(rows.columns, rows.counts.astype(np.float64), rows.sums)
         if rows.summary is not self._summary:
@@ -213,6 +220,10 @@ class CoefficientFits:
 
     def has_seen(self, rows: Rows) -> bool:
         """Say whether fits are brought to all rows."""
+        if isinstance(rows, ForgettingRows) and not np.array_equal(
+            rows.num_removals, self.num_removals
+        ):
+            return False  # a reward may have taken the place of another of its row
         return np.array_equal(rows.counts, self.fit.seen)
 
     def draw(self, rng: Generator, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

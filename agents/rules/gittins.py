@@ -86,6 +86,10 @@ class DiscountedGittins(PosteriorAgent):
 
     _scores = indices
 
+    def _start(self) -> None:
+        super()._start()
+        self._num_pulls = 0  # as of a new agent, whose tables are not as deep
+
     def _resume(self) -> None:
         """Make the tables that a saved agent had, which are longer than new ones might be."""
         if check_integer("_num_pulls", self._num_pulls, minimum=0, maximum=2 * MAX_TABLE_PULLS):

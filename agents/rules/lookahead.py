@@ -324,6 +324,10 @@ class InformationRelaxation(HorizonRule, PosteriorAgent):
         acts = np.array([self._choose() for _ in range(NUM_SIMULATED_ACTS)])
         return (acts[..., None] == np.arange(self.problem.num_arms)).mean(axis=0)
 
+    def _find_errors(self, size: int | None, probabilities: np.ndarray, floor: float) -> np.ndarray:
+        variance = probabilities * (1 - probabilities) + 1 / NUM_SIMULATED_ACTS
+        return np.asarray(np.sqrt(variance / NUM_SIMULATED_ACTS))
+
     def _choose_by_final_means(self, means: np.ndarray, left: np.ndarray) -> np.ndarray:
         """Return the (N,) arms of the largest posterior mean after H - 1 more pulls of each."""
         more_pulls = np.repeat(left[:, None] - 1, self.problem.num_arms, axis=1)

@@ -2,6 +2,7 @@
 
 import re
 from functools import partial
+from importlib import import_module
 from itertools import product
 
 import numpy as np
@@ -104,6 +105,36 @@ def test_arms_at_a_floor_have_no_error(floor, known):
     found, errors = agent.action_probabilities(arms, floor=floor, return_error=True)
     np.testing.assert_allclose(found, known, rtol=1e-12)
     assert (errors == 1e-6).all()
+
+
+INTERRUPTED = {
+    "exact": (LINEAR, "agents.base.rows.add_rows_to_roots"),
+    "racing": (LOGISTIC, "agents.regression.fits.update_sites"),
+}
+
+
+@pytest.mark.parametrize("name", INTERRUPTED)
+def test_an_interrupt_neither_loses_data_nor_counts_them_twice(name, monkeypatch):
+    """An interrupt reaches Python when a compiled function returns, its work done."""
+    (problem, target), agents = INTERRUPTED[name], []
+    module, _, function = target.rpartition(".")
+    whole = getattr(import_module(module), function)
+
+    def stop(*arguments):
+        whole(*arguments)
+        raise KeyboardInterrupt
+
+    for is_stopped in (True, False):
+        agent = started(name, problem)
+        for row in X[:3].reshape(-1, 3):
+            agent.observe(0, float(row[0] > 0), observation=row)
+        if is_stopped:
+            with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+                patch.setattr(target, stop)
+                agent.act(X[3])
+        agent.act(X[3])
+        agents.append(agent.action_probabilities(X[4]))
+    np.testing.assert_array_equal(*agents)
 
 
 def test_draws_of_a_posterior_are_limited_by_arms_and_not_by_rows(monkeypatch):

@@ -19,6 +19,7 @@ from agents.racing.stopping import Paper, make_stop
 from agents.racing_thompson import run_algorithm_2
 from bandit_gym.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Exponential, Poisson
+from bandit_gym.logs import Log
 from bandit_gym.priors import (
     Beta,
     Gamma,
@@ -268,6 +269,16 @@ def test_arms_without_a_posterior_are_pulled_first_by_every_decision_that_is_tak
         for call in ({"values": [1.0, 1.0, 1.0, 1.0]}, {"top": 2}):
             with pytest.raises(TypeError, match="whose rule takes none|has no order of all arms"):
                 agent.act(**call)
+
+
+@pytest.mark.parametrize("name", ["greedy", "bayes_ucb"])
+def test_diagnostics_of_a_rule_that_does_not_race_are_of_its_decision(name):
+    """They were of all that had been observed when somebody asked."""
+    prior = TruncatedMultivariateNormal(0.2, [[1e-4, 0.0], [0.0, 1e-4]])
+    agent = started(name, BanditProblem(Bernoulli(), prior, 2), 2, posterior="racing")
+    agent.act()
+    agent.observe_log(Log(np.zeros(1000, dtype=int), np.arange(1000.0) < 950, (0, 1)))
+    assert agent.diagnostics()["doubts"].tolist() == [0, 0]
 
 
 ANSWERS = {

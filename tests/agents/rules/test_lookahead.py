@@ -78,6 +78,15 @@ def test_propensities_do_not_depend_on_the_generator():
     assert laws[0] == laws[1]
 
 
+def test_frequencies_of_simulated_acts_have_their_errors():
+    """All three arms are alike: four standard errors of 1,000 acts around a third."""
+    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
+    agent = started("information_relaxation", problem, None, horizon=50)
+    found, errors = agent.action_probabilities(return_error=True)
+    np.testing.assert_allclose(errors, np.sqrt(found * (1 - found) / 1000), rtol=0.01)
+    assert (abs(found - 1 / 3) < 4 * errors).all()
+
+
 def test_ties_are_broken_in_each_lane_by_itself():
     agent = started("information_relaxation", UNIFORM, 1000, penalty="v_zero", horizon=1)
     assert_played(agent.act(), [1 / 2, 1 / 2])
