@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 VERSION = "0.2.0"
-RESULTS_VERSION = 23
+RESULTS_VERSION = 24
 """Which numbers this engine draws, raised by hand whenever an agent or an environment draws others.
 
 Neither names of runs nor random streams depend on it. `scripts/golden.py` says when it is due.
