@@ -29,7 +29,7 @@ from bandit_gym.priors import (
 )
 from bandit_gym.priors.base import BUILT_IN, is_built_in, offers
 from bandit_gym.priors.checker import check_draws
-from bandit_gym.priors.independent import get_stated_support
+from bandit_gym.priors.independent import get_stated_support, keeps_draws
 from bandit_gym.priors.mixtures import join_priors
 
 MAX_MEAN = 1e150
@@ -79,7 +79,7 @@ class BanditProblem:
             raise ValueError(message("prior", condition, prior_size))
         if isinstance(self.prior, UnknownPrior):
             return
-        is_joint = isinstance(self.prior, NormalInverseGamma)
+        is_joint = isinstance(self.prior, NormalInverseGamma) and keeps_draws(self.prior)
         if self.likelihood.needs_squares and not is_joint:
             condition = "be a NormalInverseGamma where the std of rewards is None"
             raise ValueError(message("prior", condition, self.prior))

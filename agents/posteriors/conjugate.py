@@ -240,28 +240,31 @@ class ConjugatePosterior(ExactPosterior):
     ) -> np.ndarray | None:
         """Return the (N, top, K) probabilities, to 1e-6; NaN of a lane without a density.
 
-        None where an arm that is available has no posterior.
+        None where more than the first place is asked for, and an available arm has no posterior.
         """
         from agents.numerics import best_arm
 
-        if self._is_any_missing(available):
+        is_missing = self._find_missing(available)
+        if top > 1 and is_missing.any():
             return None
         arms = best_arm.price_arms(self._find_arms(), values, costs, self.counts.shape)
-        return best_arm.integrate_positions(arms, top, available)
+        found = best_arm.integrate_positions(arms, top, available)
+        return found if top > 1 else favour_missing_arms(is_missing, found[:, 0])[:, None]
 
     def position_probabilities(self, top: int, available: np.ndarray | None = None) -> np.ndarray:
         """Return the (N, top, K) probabilities, to 1e-6; of draws where an arm has no posterior."""
         from agents.numerics import best_arm
 
-        if self._is_any_missing(available):
-            return super().position_probabilities(top, available)
         found = best_arm.integrate_positions(self._find_arms(), top, available)
+        lanes = self._find_missing(available).any(axis=1)
+        if lanes.any():
+            found[lanes] = super().position_probabilities(top, available)[lanes]
         return self._answer_missed(found, WeightedDraws.position_probabilities, top, available)
 
-    def _is_any_missing(self, available: np.ndarray | None) -> bool:
-        """Say whether an arm that is available, in any lane, has no posterior."""
-        is_missing = self._current_parameters()[2]
-        return bool((is_missing if available is None else is_missing & available).any())
+    def _find_missing(self, available: np.ndarray | None) -> np.ndarray:
+        """Return (N, K) available arms that have no posterior."""
+        is_missing: np.ndarray = self._current_parameters()[2]
+        return is_missing if available is None else is_missing & available
 
     def _find_arms(self) -> Any:
         """Return the distributions of the means as functions, see `best_arm.Arms`."""

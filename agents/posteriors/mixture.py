@@ -83,7 +83,7 @@ class MixturePosterior(ExactPosterior):
             self.parts = [ConjugatePosterior(problem.likelihood, priors)]
         else:
             self.parts = [GridPosterior(problem) for problem in given]
-            self.max_lanes = max(1, min(part.max_lanes for part in self.parts) // len(components))
+            self.max_lanes = min(part.max_lanes for part in self.parts)
             self.counts = self.sums = np.zeros((1, problem.num_arms))
             for part in self.parts:
                 part.build_tables(self.counts, self.sums)

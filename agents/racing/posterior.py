@@ -99,7 +99,7 @@ class RacePosterior(Posterior):
         self.answer_proposal = (self.proposal if is_matched else others[0]).fork()
         self.exact = self.answer_proposal.posterior
         if self.exact is not None:
-            self.source = self.exact.source
+            self.source, self.max_lanes = self.exact.source, self.exact.max_lanes
         self._is_one_sample = self.stopping is None and self.proposal.posterior is not None
         self.has_exact_probabilities = self._is_one_sample
         self.has_exact_priced_probabilities = (
@@ -231,13 +231,14 @@ class RacePosterior(Posterior):
 
         It stays, so that a lane is checked when its pulls have doubled also where no race decides.
         """
-        if not self._find_due().any():
+        is_due = self._find_due()
+        if not is_due.any():
             return self._doubts_of(proposal)
         rng = make_generator("a proposal that is not drawn from")
         self._asked = self._asked or self.fork()
         self._asked.update(rng, self.evidence)
         self._asked.renew_draws(rng)
-        return self._asked._doubts_of(proposal)
+        return np.where(is_due, self._asked._doubts_of(proposal), self._doubts_of(proposal))
 
     def _doubts_of(self, proposal: Proposal) -> np.ndarray:
         """Return (N,) what is doubted where draws are of a proposal: its reach, and its tables."""

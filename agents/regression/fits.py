@@ -220,10 +220,10 @@ class CoefficientFits:
 
     def has_seen(self, rows: Rows) -> bool:
         """Say whether fits are brought to all rows."""
-        if isinstance(rows, ForgettingRows) and not np.array_equal(
-            rows.num_removals, self.num_removals
-        ):
-            return False  # a reward may have taken the place of another of its row
+        if isinstance(rows, ForgettingRows):  # whose counts may be the same again
+            pairs = (rows.num_removals, self.num_removals), (rows.num_discounts, self.num_discounts)
+            if not all(np.array_equal(*pair) for pair in pairs):
+                return False
         return np.array_equal(rows.counts, self.fit.seen)
 
     def draw(self, rng: Generator, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -88,7 +88,8 @@ class DiscountedGittins(PosteriorAgent):
 
     def _start(self) -> None:
         super()._start()
-        self._num_pulls = 0  # as of a new agent, whose tables are not as deep
+        if self._num_pulls > FIRST_TABLE_PULLS:  # deeper tables than a new agent's
+            self._num_pulls = 0
 
     def _resume(self) -> None:
         """Make the tables that a saved agent had, which are longer than new ones might be."""

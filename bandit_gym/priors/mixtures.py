@@ -225,8 +225,11 @@ class HierarchicalBeta(SharedMixture):
 def check_components(name: str, components: Any) -> tuple[IndependentPrior, ...]:
     """Return the distributions as a tuple; refuse one that is not independent across arms."""
     for component in _as_list(name, components):
-        if not has_own(component, "arm_log_density"):
+        if not callable(getattr(component, "arm_log_density", None)):
             condition = "be a list of distributions that are independent across arms"
+            raise TypeError(message(name, condition, component))
+        if not has_own(component, "arm_log_density"):
+            condition = "have an arm_log_density of their own beside sample or log_density"
             raise TypeError(message(name, condition, component))
     return tuple(components)
 

@@ -130,6 +130,17 @@ def test_an_arm_without_a_posterior_that_is_not_available_leaves_integrals_exact
         np.testing.assert_allclose(found, [right, 1 - right, 0.0], rtol=0, atol=1e-6)
 
 
+def test_an_arm_without_a_posterior_in_one_lane_leaves_the_others_exact():
+    agent = started(
+        "exact", BanditProblem(Gaussian(1.0), Normal(0.0, 1.0), 3), 2, prior="reference"
+    )
+    agent.warm_start([[1, 1, 0], [1, 1, 1]], [[0.5, 0.2, 0.0], [0.5, 0.2, -20.0]])
+    for options, gap in (({"top": 1}, 0.3), ({"costs": [0.0, 0.7, 0.0]}, 1.0)):
+        found = agent.action_probabilities(**options).reshape(2, 3)
+        right = special.ndtr(gap / 2**0.5)
+        np.testing.assert_allclose(found, [[0, 0, 1], [right, 1 - right, 0]], rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("size", [0.01, 0.02, 0.025])
 def test_beta_arms_that_pay_always_or_never_have_their_shares(size):
     """Their log-odds are in the hundreds: from 600 on, the density is a constant times a power."""

@@ -16,7 +16,7 @@ from agents.racing.coverage import PriorSample
 from agents.racing.proposals import draw_logistic, order_arms
 from agents.racing.races import Races
 from agents.racing.stopping import Paper, make_stop
-from agents.racing_thompson import run_algorithm_2
+from agents.racing_thompson import RacingThompson, run_algorithm_2
 from bandit_gym.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Exponential, Poisson
 from bandit_gym.logs import Log
@@ -269,6 +269,13 @@ def test_arms_without_a_posterior_are_pulled_first_by_every_decision_that_is_tak
         for call in ({"values": [1.0, 1.0, 1.0, 1.0]}, {"top": 2}):
             with pytest.raises(TypeError, match="whose rule takes none|has no order of all arms"):
                 agent.act(**call)
+
+
+def test_races_on_tables_take_as_many_lanes_as_these():
+    agent = RacingThompson(BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 10))
+    assert agent.max_lanes < 10**6
+    agent.reset()
+    assert len(agent.act(size=agent.max_lanes + 1)) > agent.max_lanes  # of one lane's tables
 
 
 @pytest.mark.parametrize("name", ["greedy", "bayes_ucb"])

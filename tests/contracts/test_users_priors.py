@@ -32,6 +32,7 @@ from bandit_gym.priors import (
     Mixture,
     MultivariateNormal,
     Normal,
+    NormalInverseGamma,
     PerArm,
     SharedMixture,
     StudentT,
@@ -268,6 +269,15 @@ def test_a_subclass_of_a_normal_prior_that_draws_otherwise_is_none():
         agent.observe(0, 0.0, observation=np.eye(2))
         agent.act(np.eye(2))
         assert (agent.posterior().coefficients.sample(1000, seed=0) >= 0).all()
+
+
+def test_a_subclass_of_the_joint_prior_that_draws_otherwise_is_refused():
+    class Positive(NormalInverseGamma):
+        def sample(self, rng, shape):
+            return abs(super().sample(rng, shape))
+
+    with pytest.raises(ValueError, match="prior must be a NormalInverseGamma"):
+        BanditProblem(Gaussian(std=None), Positive(), 2)
 
 
 def test_a_subclass_that_sorts_its_draws_has_them_sorted_in_environments():

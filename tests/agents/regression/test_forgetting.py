@@ -129,6 +129,19 @@ def test_draws_of_a_discounted_race_are_worth_what_those_of_any_are(discount):
     np.testing.assert_allclose(fit.factor, anew.factor, rtol=0, atol=0.01 * deviation)
 
 
+def test_a_question_moves_no_fits_where_a_discounted_count_is_the_same_again():
+    """Halved and with another reward, a count of 2 is 2."""
+    agent, x = started("racing", problem_for("racing", 2), discount=0.5), np.eye(2)
+    for _ in range(80):
+        agent.observe(0, 1.0, observation=x[0])
+        agent.act(x)
+    before = agent._posterior.fits.fit.sites.copy()
+    for _ in range(2):
+        agent.observe(0, 0.0, observation=x[0])
+    agent.action_probabilities(x)
+    np.testing.assert_array_equal(agent._posterior.fits.fit.sites, before)
+
+
 @pytest.mark.parametrize("likelihood", [Bernoulli(), Gaussian(1.0)])
 def test_a_row_that_comes_back_after_its_count_has_underflowed_counts_once(likelihood):
     """Half of it is left 1,075 times; such a row was taken in twice, in the end beyond memory."""
