@@ -219,8 +219,8 @@ def _export(options: argparse.Namespace) -> None:
     path = Path(options.directory) / "results.csv" if own else check_file("csv", options.csv)
     with replacing(path, allows_devices=not own) as file:
         results.rows.to_csv(file, index=False, mode="wb")
-    told = sys.stderr if find_stream(path) == 1 else sys.stdout
-    print(f"One row per stored replication and step: {path}", file=told)
+    output = sys.stderr if find_stream(path) == 1 else sys.stdout
+    print(f"One row per stored replication and step: {path}", file=output)
 
 
 def _film(options: argparse.Namespace) -> None:
