@@ -271,8 +271,8 @@ class Decider(Lanes):
             if self.num_envs is not None:
                 condition = f"be None where there are lanes, here {self.num_envs}"
                 raise ValueError(message("size", condition, size, "reset() prepares a single run"))
-            has_rows = self._has_features
-            most = self.max_lanes if has_rows else self.evidence.max_lanes  # one lane's posterior
+            # Without features all have the posterior of one lane.
+            most = self.max_lanes if self._has_features else self.evidence.max_lanes
             return check_integer("size", size, minimum=1, maximum=most)
         if self._has_features and self.num_envs is None:
             return self.problem.count_visitors(observation)  # type: ignore[attr-defined,no-any-return]
